@@ -1,0 +1,1 @@
+"""Turngate: agent turns behind a gate. `ARCHITECTURE.md` maps the rooms."""

@@ -1,0 +1,1 @@
+"""Slack: verified ingress, cards and streamed replies. It has no approval rules of its own."""
