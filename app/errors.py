@@ -17,3 +17,25 @@ class TurngateError(Exception):
     def __init__(self, message: str) -> None:
         super().__init__(message)
         self.message = message
+
+
+class LeaseLost(TurngateError):
+    """Another worker drives the conversation now; whoever catches this stops without a word."""
+
+
+class StoreUnavailable(TurngateError):
+    """The database cannot be reached just now."""
+
+    code = "unavailable"
+
+
+class IdempotencyMismatch(TurngateError):
+    """The key was used before, for another request."""
+
+    code = "idempotency.mismatch"
+
+
+class IdempotencyInProgress(TurngateError):
+    """Another request with the key has been running for as long as we wait."""
+
+    code = "idempotency.in_progress"

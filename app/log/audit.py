@@ -1,0 +1,50 @@
+"""Payloads of the tenant's own log: who changed what the gate relies on. Never a secret."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from app.log.payload import JsonObject, Payload
+
+
+class Audited(Payload):
+    """The resource, without secrets, and who changed it."""
+
+    resource: JsonObject
+    by: str
+
+
+class KeyRegistered(Audited):
+    """An approver key may sign from now on."""
+
+    TYPE: ClassVar[str] = "key.registered"
+
+
+class KeyRevoked(Audited):
+    """An approver key may sign no more; what it signed stays verifiable."""
+
+    TYPE: ClassVar[str] = "key.revoked"
+
+
+class KeysReset(Audited):
+    """An administrator revoked every key of a principal and re-opened the first enrolment."""
+
+    TYPE: ClassVar[str] = "keys.reset"
+
+
+class AgentSaved(Audited):
+    """An agent was created or replaced."""
+
+    TYPE: ClassVar[str] = "agent.saved"
+
+
+class AgentDeleted(Audited):
+    """An agent was deleted; its open runs go on."""
+
+    TYPE: ClassVar[str] = "agent.deleted"
+
+
+class TokenRevoked(Audited):
+    """Tokens were revoked, by id or by subject."""
+
+    TYPE: ClassVar[str] = "token.revoked"

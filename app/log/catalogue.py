@@ -1,0 +1,39 @@
+"""The closed list of event types, and the way from stored `data` back to a typed payload."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from app.log import approvals, audit, calls, runs
+from app.log.payload import Payload
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+_MODULES = (runs, calls, approvals, audit)
+
+
+def _tagged() -> dict[str, type[Payload]]:
+    found: dict[str, type[Payload]] = {}
+    for module in _MODULES:
+        for value in vars(module).values():
+            if isinstance(value, type) and issubclass(value, Payload) and "TYPE" in vars(value):
+                found[value.TYPE] = value
+    return found
+
+
+PAYLOADS: Final[dict[str, type[Payload]]] = _tagged()
+
+TERMINAL: Final = frozenset({"run.completed", "run.failed", "run.cancelled"})
+
+
+class UnknownEventType(ValueError):
+    """The log holds a type that this release does not know; its run is left untouched."""
+
+
+def parse(event_type: str, data: JsonValue) -> Payload:
+    """The typed payload of stored `data`. Raises UnknownEventType."""
+    model = PAYLOADS.get(event_type)
+    if model is None:
+        raise UnknownEventType(f"event type {event_type!r} is not one this release knows")
+    return model.model_validate(data)

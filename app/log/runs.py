@@ -1,0 +1,200 @@
+"""Payloads about conversations, messages and the life of a run."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from app.log.payload import JsonObject, Payload, Shape, UsageTotals, WorkerPayload
+
+
+class ConversationCreated(Payload):
+    """The first event of every conversation."""
+
+    TYPE: ClassVar[str] = "conversation.created"
+
+    principal: str
+    participants: tuple[str, ...] = ()
+    title: str | None = None
+    metadata: JsonObject = Field(default_factory=dict)
+
+
+class ConversationUpdated(Payload):
+    """Title, participants or metadata as they are from now on, under the names in `changed`."""
+
+    TYPE: ClassVar[str] = "conversation.updated"
+
+    changed: JsonObject
+    by: str
+
+
+class AttachmentRef(Shape):
+    """An artifact handed to a run, with the disposition its caller asked for."""
+
+    artifact_id: str
+    disposition: str | None = None
+
+
+class RunCreated(Payload):
+    """A run was accepted. The agent's snapshot lies beside it, in the private column."""
+
+    TYPE: ClassVar[str] = "run.created"
+
+    agent: str
+    agent_digest: str
+    principal: str
+    unattended: bool = False
+    max_steps: int | None = None
+    attachments: tuple[AttachmentRef, ...] = ()
+    metadata: JsonObject = Field(default_factory=dict)
+
+
+class TextContent(Shape):
+    """One text part of a user's message."""
+
+    type: Literal["text"] = "text"
+    text: str
+
+
+class MessageUser(Payload):
+    """What the caller said to start a run."""
+
+    TYPE: ClassVar[str] = "message.user"
+
+    message_id: str
+    content: tuple[TextContent, ...]
+    principal: str
+
+
+class RunStarted(Payload):
+    """A worker process took the run up for the first time."""
+
+    TYPE: ClassVar[str] = "run.started"
+
+    attempt: int
+    worker: str
+
+
+class RunResumed(Payload):
+    """A worker process took the run up again, after a pause or after another worker's end."""
+
+    TYPE: ClassVar[str] = "run.resumed"
+
+    attempt: int
+    worker: str
+    approvals: tuple[str, ...] = ()
+    questions: tuple[str, ...] = ()
+
+
+class ContextAssembled(Payload):
+    """The model's context was built, once per run; its exact bytes lie in the private column."""
+
+    TYPE: ClassVar[str] = "context.assembled"
+
+    sha256: str
+    size_bytes: int
+    history_messages: int = 0
+    attachments_skipped: tuple[JsonObject, ...] = ()
+
+
+class RunPaused(Payload):
+    """The run waits for people; its lease is free."""
+
+    TYPE: ClassVar[str] = "run.paused"
+
+    approvals: tuple[str, ...]
+    questions: tuple[str, ...]
+
+
+class RunCheckpointed(Payload):
+    """The AgentRun document, `raw` null, lies in the private column (service.md 6)."""
+
+    TYPE: ClassVar[str] = "run.checkpointed"
+
+    engine_format: int
+    sha256: str
+    size_bytes: int
+
+
+class Envelope(Shape):
+    """The stored answer of a run (run-context.md 3)."""
+
+    answer: str
+    finish_reason: str
+    tool_calls_seen: int
+
+
+class RunCompleted(Payload):
+    """The run ended with an answer."""
+
+    TYPE: ClassVar[str] = "run.completed"
+
+    answer: Envelope
+    ended_by: str
+    usage: UsageTotals
+    steps: int
+
+
+class RunFailed(Payload):
+    """The run ended without one; `code` is of service.md 11."""
+
+    TYPE: ClassVar[str] = "run.failed"
+
+    code: str
+    message: str
+    usage: UsageTotals
+
+
+class RunCancelled(Payload):
+    """Somebody ended the run."""
+
+    TYPE: ClassVar[str] = "run.cancelled"
+
+    by: str
+    reason: str
+
+
+class StepStarted(WorkerPayload):
+    """One attempt at a model call begins under these capabilities."""
+
+    TYPE: ClassVar[str] = "step.started"
+
+    attempt: int
+    granted: tuple[str, ...]
+    tainted: bool
+    native_search: bool
+
+
+class StepDiscarded(WorkerPayload):
+    """Takes back the deltas of an attempt that a crash or a broken stream cut off."""
+
+    TYPE: ClassVar[str] = "step.discarded"
+
+    attempt: int
+    reason: str
+
+
+class StepCompleted(WorkerPayload):
+    """Every call of the step has its result."""
+
+    TYPE: ClassVar[str] = "step.completed"
+
+    calls: int
+    usage: UsageTotals
+
+
+class TextDelta(WorkerPayload):
+    """Streamed text, gathered."""
+
+    TYPE: ClassVar[str] = "text.delta"
+
+    text: str
+
+
+class ReasoningDelta(WorkerPayload):
+    """Streamed reasoning, gathered; never part of the answer."""
+
+    TYPE: ClassVar[str] = "reasoning.delta"
+
+    text: str

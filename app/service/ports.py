@@ -1,0 +1,209 @@
+"""The ports of the service: what it needs of a database, in the service's own words.
+
+`app.store` fulfils them and `app.main` puts the two together. Every session and transaction belongs
+to one tenant and sees nothing of another. A method that changes something lives on Transaction or
+on Leases; there is no other way to write.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from contextlib import AbstractAsyncContextManager
+    from datetime import datetime
+
+    from app.log.envelope import Event, NewEvent
+    from app.log.queries import LogScope, Page, Reach
+    from app.log.records import (
+        AgentRecord,
+        ApprovalRecord,
+        CancelRequest,
+        ConversationRecord,
+        DecisionRecord,
+        ExecutionRecord,
+        KeyRecord,
+        Lease,
+        RunRecord,
+        SessionApprovalRecord,
+        StoredAnswer,
+    )
+
+
+class Session(Protocol):
+    """Reads of one tenant."""
+
+    async def conversation(self, conversation_id: str) -> ConversationRecord | None: ...
+    async def conversations(self, reach: Reach, page: Page) -> list[ConversationRecord]: ...
+    async def run(self, run_id: str) -> RunRecord | None: ...
+    async def runs(
+        self, reach: Reach, page: Page, *, filters: Mapping[str, str]
+    ) -> list[RunRecord]: ...
+    async def open_runs(self, principal: str) -> int: ...
+    async def approval(self, approval_id: str) -> ApprovalRecord | None: ...
+    async def approvals(
+        self, reach: Reach, page: Page, *, filters: Mapping[str, str]
+    ) -> list[ApprovalRecord]: ...
+    async def run_approvals(self, run_id: str) -> list[ApprovalRecord]: ...
+    async def session_approvals(self, conversation_id: str) -> list[SessionApprovalRecord]: ...
+    async def executions(self, run_id: str) -> list[ExecutionRecord]: ...
+    async def agent(self, name: str) -> AgentRecord | None: ...
+    async def agents(self, page: Page) -> list[AgentRecord]: ...
+    async def key(self, key_id: str) -> KeyRecord | None: ...
+    async def key_by_thumbprint(self, thumbprint: str) -> KeyRecord | None: ...
+    async def keys(self, principal: str, page: Page) -> list[KeyRecord]: ...
+    async def events(self, scope: LogScope, *, after: int, limit: int) -> list[Event]: ...
+    async def event(self, conversation_id: str, seq: int) -> Event | None: ...
+    async def head(self, scope: LogScope) -> int:
+        """The latest seq of that run or conversation; 0 if there is none."""
+        ...
+
+    async def events_of(
+        self, scope: LogScope, types: Sequence[str], *, after: int, limit: int | None
+    ) -> list[Event]:
+        """Ascending events of the given types, `private` included."""
+        ...
+
+    async def latest(self, scope: LogScope, event_type: str) -> Event | None:
+        """The newest event of that type, `private` included; flat in the length of the log."""
+        ...
+
+    async def tainted_by(self, conversation_id: str, limit: int) -> list[int]:
+        """Seqs of the quarantined events, newest first."""
+        ...
+
+
+class Transaction(Session, Protocol):
+    """One request's writes: they commit together when the block ends, or not at all."""
+
+    async def claim_key(
+        self, principal: str, key: str, *, fingerprint: str, now: datetime
+    ) -> StoredAnswer | None:
+        """Claim an idempotency key, waiting up to 10 s for another sender of it.
+
+        Returns the first answer when the key was used already. Raises IdempotencyMismatch or
+        IdempotencyInProgress.
+        """
+        ...
+
+    async def save_answer(self, principal: str, key: str, answer: StoredAnswer) -> None: ...
+    async def lock(self, conversation_id: str) -> ConversationRecord | None:
+        """The conversation, locked against every other writer until the end of the block."""
+        ...
+
+    async def create_conversation(self, conversation_id: str, *, now: datetime) -> None:
+        """A new, empty, locked conversation; its `conversation.created` must follow at once."""
+        ...
+
+    async def append(
+        self, conversation_id: str, events: Sequence[NewEvent], *, now: datetime
+    ) -> list[Event]:
+        """Append to a conversation locked in this block, with every projection."""
+        ...
+
+    async def append_audit(self, events: Sequence[NewEvent], *, now: datetime) -> None:
+        """Append to the tenant's own log."""
+        ...
+
+    async def wake(self, conversation_id: str) -> None:
+        """Enqueue the conversation for whichever worker is free; part of the transaction."""
+        ...
+
+    async def request_cancel(self, run_id: str, *, by: str, reason: str) -> None:
+        """Ask the worker that holds the run's lease to cancel it."""
+        ...
+
+    async def use_nonce(self, nonce: str, payload_sha256: str) -> Literal["new", "same", "other"]:
+        """Take a decision's nonce: `other` when a different payload used it before."""
+        ...
+
+    async def add_decision(self, decision: DecisionRecord) -> None: ...
+    async def put_agent(self, agent: AgentRecord) -> None: ...
+    async def delete_agent(self, name: str) -> bool: ...
+    async def lock_principal(self, principal: str) -> None:
+        """Serialise changes to one principal's keys until the end of the block."""
+        ...
+
+    async def had_key(self, principal: str) -> bool:
+        """Whether the principal has had a key since the last reset."""
+        ...
+
+    async def put_key(self, key: KeyRecord) -> bool:
+        """Add a key; False when its thumbprint belongs to another principal or exists already."""
+        ...
+
+    async def revoke_key(self, key_id: str, *, now: datetime) -> bool: ...
+    async def reset_keys(self, principal: str, *, now: datetime) -> None: ...
+
+
+class Leases(Protocol):
+    """Claims, and appends fenced by a claim's generation.
+
+    A caller awaits its commit. Cancelling an append is safe: it is committed or it is not, and
+    what was committed is in the log. Every method but `claim` raises LeaseLost when another worker
+    has taken over.
+    """
+
+    async def claim(self, conversation_id: str, *, owner: str, ttl_s: float) -> Lease | None:
+        """Take the conversation if its lease is free or over and a run is ready; else None."""
+        ...
+
+    async def renew(self, lease: Lease, *, ttl_s: float) -> CancelRequest | None:
+        """Prolong the lease; tells of a cancel that was asked for."""
+        ...
+
+    async def append(
+        self, lease: Lease, events: Sequence[NewEvent], *, now: datetime
+    ) -> list[Event]: ...
+    async def finish(
+        self, lease: Lease, events: Sequence[NewEvent], *, now: datetime
+    ) -> list[Event]:
+        """Append the closing events, free the lease and wake the next ready run, as one."""
+        ...
+
+
+class Queue(Protocol):
+    """Dispatch of woken conversations to this process."""
+
+    async def work(self, handle: Callable[[str], Awaitable[None]], *, concurrency: int) -> None:
+        """Call `handle` with the id of each woken conversation until cancelled.
+
+        Cancelling stops taking work; jobs in hand are the caller's to drain. `handle` never raises.
+        """
+        ...
+
+    async def stranded(self) -> list[str]:
+        """Conversations with a ready run and no live lease, for the recovery sweep."""
+        ...
+
+    async def wake(self, conversation_ids: Sequence[str]) -> None: ...
+    async def overdue(self, now: datetime, limit: int) -> list[tuple[str, str]]:
+        """(tenant, approval id) of approvals that are pending past their time."""
+        ...
+
+
+class Signals(Protocol):
+    """Hints that something was committed. They carry no promise: readers read by seq."""
+
+    def on_commit(self, heard: Callable[[str, Sequence[Event]], None]) -> None:
+        """Called in this process right after a commit with the events it added."""
+        ...
+
+    def on_head(self, heard: Callable[[str, int], None]) -> None:
+        """Called with (conversation id, head) for commits of other processes."""
+        ...
+
+    def on_cancel(self, heard: Callable[[str], None]) -> None:
+        """Called with the id of a run whose cancel was asked for, in whatever process."""
+        ...
+
+
+class Database(Protocol):
+    """The door to the store."""
+
+    def session(self, tenant: str) -> AbstractAsyncContextManager[Session]: ...
+    def transaction(self, tenant: str) -> AbstractAsyncContextManager[Transaction]: ...
+    async def ready(self) -> Mapping[str, Any]:
+        """Facts for the readiness probe; raises StoreUnavailable when the database is not there."""
+        ...
