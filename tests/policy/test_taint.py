@@ -1,0 +1,40 @@
+"""Tags are ordered, join to the highest, and an unknown one is an error (turn.md 5.5)."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.policy.taint import Trust, highest
+
+WIRE = ((0, "unspecified"), (1, "trusted_user"), (2, "quarantined_content"))
+
+
+@pytest.mark.parametrize(("byte", "name"), WIRE)
+def test_each_tag_has_one_byte_and_one_name(byte: int, name: str) -> None:
+    assert Trust.from_byte(byte) is Trust.from_wire(name)
+    assert int(Trust.from_wire(name)) == byte
+    assert Trust.from_byte(byte).wire == name
+
+
+@pytest.mark.parametrize("byte", [-1, 3, 255])
+def test_an_unknown_byte_is_corruption(byte: int) -> None:
+    """T94."""
+    with pytest.raises(ValueError, match=f"unknown trust tag {byte}"):
+        Trust.from_byte(byte)
+
+
+@pytest.mark.parametrize("name", ["", "UNSPECIFIED", "Trusted_User", "trusted", "2"])
+def test_an_unknown_name_is_corruption(name: str) -> None:
+    """T94."""
+    with pytest.raises(ValueError, match=f"unknown trust tag '{name}'"):
+        Trust.from_wire(name)
+
+
+def test_the_join_is_the_most_severe_tag() -> None:
+    assert highest([Trust.TRUSTED_USER, Trust.QUARANTINED_CONTENT]) is Trust.QUARANTINED_CONTENT
+    assert highest([Trust.TRUSTED_USER, Trust.UNSPECIFIED]) is Trust.TRUSTED_USER
+    assert highest([]) is Trust.UNSPECIFIED
+
+
+def test_quarantined_content_alone_taints() -> None:
+    assert [tag.taints for tag in Trust] == [False, False, True]
