@@ -1,0 +1,96 @@
+"""The settings, and the only reader of the environment. `app.main` and `app.cli` pass them down."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+_PLACEHOLDERS = ("changeme", "change-me", "secret", "placeholder", "example", "xxx")
+
+
+class Environment(StrEnum):
+    """Where the process runs; production refuses the development issuer."""
+
+    DEVELOPMENT = "development"
+    PRODUCTION = "production"
+
+
+class CompatibleServer(BaseModel):
+    """An OpenAI-compatible model server, named in `TURNGATE_COMPATIBLE`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    base_url: str
+    api_key: SecretStr | None = None
+
+
+class Settings(BaseSettings):
+    """Every setting with its default; `.env.example` lists them, and a test compares the two."""
+
+    model_config = SettingsConfigDict(env_prefix="TURNGATE_", env_file=".env", extra="ignore")
+
+    env: Environment = Field(Environment.DEVELOPMENT, description="development or production")
+    data_dir: Path = Field(
+        Path(".turngate"), description="Embedded database and development keys live here"
+    )
+    database_url: str | None = Field(
+        None, description="A Postgres 15 or newer; without it the embedded one is used"
+    )
+    jwt_issuer: str | None = Field(None, description="Issuer of access tokens (iss)")
+    jwt_audience: str = Field("turngate", description="Audience of access tokens (aud)")
+    jwt_jwks: str | None = Field(
+        None, description="File or URL of the issuer's public keys; needed with an issuer"
+    )
+    allowed_origins: Annotated[tuple[str, ...], NoDecode] = Field(
+        (), description="Browser origins that may call, comma separated"
+    )
+    rate_per_minute: int = Field(0, ge=0, description="Requests a minute and principal; 0 is off")
+    open_runs: int = Field(1000, ge=1, description="Open runs a principal may have")
+    max_steps: int | None = Field(
+        None, ge=1, description="Steps of a turn where neither agent nor run says; else 8"
+    )
+    model: str | None = Field(
+        None, description="The demo's model, such as openai:NAME; without it the script model"
+    )
+    compatible: dict[str, CompatibleServer] = Field(
+        default_factory=dict,
+        description="OpenAI-compatible servers: JSON map of name to base_url and api_key",
+    )
+    openai_api_key: SecretStr | None = Field(None, description="Key for openai: models")
+    anthropic_api_key: SecretStr | None = Field(None, description="Key for anthropic: models")
+    google_api_key: SecretStr | None = Field(None, description="Key for google: models")
+    http_allow_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
+        (), description="Hosts that the HTTP tools may reach although private, comma separated"
+    )
+    lease_ttl_s: float = Field(10.0, gt=0, description="Seconds until a silent worker loses a run")
+    worker_concurrency: int = Field(64, ge=1, description="Runs that one worker drives at once")
+    drain_s: float = Field(20.0, ge=0, description="Seconds that running turns get on SIGTERM")
+    sockets: int = Field(1000, ge=1, description="Open streams a process takes")
+    sockets_per_principal: int = Field(64, ge=1, description="Open streams a principal may have")
+
+    @field_validator("allowed_origins", "http_allow_hosts", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        if isinstance(value, str):
+            return tuple(part.strip() for part in value.split(",") if part.strip())
+        return value
+
+    @model_validator(mode="after")
+    def _whole(self) -> Settings:
+        """Refuses half-configured features and placeholder secrets."""
+        if (self.jwt_issuer is None) != (self.jwt_jwks is None):
+            raise ValueError("TURNGATE_JWT_ISSUER and TURNGATE_JWT_JWKS come together")
+        if self.env is Environment.PRODUCTION and self.jwt_issuer is None:
+            raise ValueError(
+                "production needs TURNGATE_JWT_ISSUER and TURNGATE_JWT_JWKS: "
+                "the development issuer is refused there"
+            )
+        for name in ("openai_api_key", "anthropic_api_key", "google_api_key"):
+            secret: SecretStr | None = getattr(self, name)
+            if secret is not None and secret.get_secret_value().lower() in _PLACEHOLDERS:
+                raise ValueError(f"TURNGATE_{name.upper()} is a placeholder, not a key")
+        return self

@@ -1,0 +1,69 @@
+"""The transcript a turn starts from: an AgentRun, and what the log knows of its open calls.
+
+The run service builds it, from a checkpoint or from the log. A fresh run is in PreparingRequest;
+one that paused or lost its worker in the middle of a batch waits in ExecutingTools.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from app.engine.agent_run import AgentRun
+
+
+class CallMark(StrEnum):
+    """What the log says of a call without a result (turn.md 1)."""
+
+    ASKED = "asked"
+    WAITING = "waiting"
+    STARTED = "started"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoggedCall:
+    """A call of the batch that is still open.
+
+    `position` is its place in the assistant message, as `AgentRun.pending_tool_calls` counts;
+    `attempts` the number of starts recorded; `approval_id` the request that is open or decided.
+    """
+
+    call_id: str
+    request_id: str
+    tool: str
+    position: int
+    turn_id: str
+    step: int
+    mark: CallMark = CallMark.WAITING
+    attempts: int = 0
+    approval_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """A note for the model alone, put right after the results of the batch it came with.
+
+    `after_messages` counts the messages of the AgentRun that precede it.
+    """
+
+    after_messages: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transcript:
+    """`run` is driven in place: after the turn it holds the state to check-point.
+
+    `turn_number` counts the turns of the run from 1 and, with the step, makes call ids unique.
+    `interrupted_attempt` is the attempt of a step that was cut off without a reply, to be taken
+    back; `user_text` the run's input. `denied` are the calls denied in the batch at hand.
+    """
+
+    run: AgentRun
+    turn_number: int
+    user_text: str
+    open_calls: tuple[LoggedCall, ...] = ()
+    notes: tuple[Note, ...] = ()
+    interrupted_attempt: int | None = None
