@@ -1,0 +1,62 @@
+"""JSON is read strictly and written in one form."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.trust.documents import canonical, is_canonical, read_object
+
+_REFUSED = {
+    "not UTF-8": b'{"a":"\xff"}',
+    "UTF-16": '{"a":1}'.encode("utf-16"),
+    "byte order mark": b'\xef\xbb\xbf{"a":1}',
+    "not JSON": b"{",
+    "two values": b"{}{}",
+    "a list": b"[]",
+    "null": b"null",
+    "a member twice": b'{"a":1,"a":1}',
+    "a nested member twice": b'{"a":[{"b":1,"b":2}]}',
+    "NaN": b'{"a":NaN}',
+    "infinity": b'{"a":-Infinity}',
+    "too deep": b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+    "an endless integer": b'{"a":' + b"9" * 5000 + b"}",
+}
+
+
+def test_an_object_is_read() -> None:
+    assert read_object(' {"a": [1, null, "ä"]} '.encode()) == {"a": [1, None, "ä"]}
+
+
+@pytest.mark.parametrize("data", _REFUSED.values(), ids=_REFUSED.keys())
+def test_what_is_no_plain_object_is_refused(data: bytes) -> None:
+    assert read_object(data) is None
+
+
+def test_the_canonical_form_sorts_members_and_has_no_spaces() -> None:
+    assert canonical({"b": 1.0, "a": "é\n"}) == '{"a":"é\\n","b":1}'.encode()
+
+
+@pytest.mark.parametrize(
+    ("data", "holds"),
+    [
+        (b'{"a":1,"b":[true,null]}', True),
+        (b'{"b":1,"a":1}', False),
+        (b'{"a": 1}', False),
+        (b'{"a":1.0}', False),
+        (b'{"a":"\\u0041"}', False),
+        (b'{"a":"\\ud800"}', False),
+        (b'{"a":9007199254740993}', False),
+        (b'{"a":1e999}', False),
+        (b"[" * 100_000, False),
+    ],
+)
+def test_only_the_one_form_is_canonical(data: bytes, *, holds: bool) -> None:
+    assert is_canonical(data) is holds
+
+
+@given(st.binary(max_size=64))
+def test_no_bytes_raise(data: bytes) -> None:
+    read_object(data)
+    is_canonical(data)
