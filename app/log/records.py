@@ -210,12 +210,3 @@ class Lease:
     conversation_id: str
     generation: int
     run: RunRecord
-    cancel: CancelRequest | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class CancelRequest:
-    """Who asked for the end of a run that a worker holds, and why."""
-
-    by: str
-    reason: str

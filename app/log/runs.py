@@ -45,6 +45,7 @@ class RunCreated(Payload):
     agent_digest: str
     principal: str
     unattended: bool = False
+    on_busy: Literal["enqueue", "reject", "interrupt"] = "enqueue"
     max_steps: int | None = None
     attachments: tuple[AttachmentRef, ...] = ()
     metadata: JsonObject = Field(default_factory=dict)

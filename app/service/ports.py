@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from app.log.records import (
         AgentRecord,
         ApprovalRecord,
-        CancelRequest,
         ConversationRecord,
         DecisionRecord,
         ExecutionRecord,
@@ -41,6 +40,10 @@ class Session(Protocol):
         self, reach: Reach, page: Page, *, filters: Mapping[str, str]
     ) -> list[RunRecord]: ...
     async def open_runs(self, principal: str) -> int: ...
+    async def unfinished_runs(self, conversation_id: str) -> list[RunRecord]:
+        """The conversation's runs that have not ended, in the order in which they will be driven."""
+        ...
+
     async def approval(self, approval_id: str) -> ApprovalRecord | None: ...
     async def approvals(
         self, reach: Reach, page: Page, *, filters: Mapping[str, str]
@@ -110,8 +113,8 @@ class Transaction(Session, Protocol):
         """Enqueue the conversation for whichever worker is free; part of the transaction."""
         ...
 
-    async def request_cancel(self, run_id: str, *, by: str, reason: str) -> None:
-        """Ask the worker that holds the run's lease to cancel it."""
+    async def revoke_lease(self, conversation_id: str) -> None:
+        """Take a locked conversation from whichever worker drives it: its appends fail from now."""
         ...
 
     async def use_nonce(self, nonce: str, payload_sha256: str) -> Literal["new", "same", "other"]:
@@ -149,8 +152,8 @@ class Leases(Protocol):
         """Take the conversation if its lease is free or over and a run is ready; else None."""
         ...
 
-    async def renew(self, lease: Lease, *, ttl_s: float) -> CancelRequest | None:
-        """Prolong the lease; tells of a cancel that was asked for."""
+    async def renew(self, lease: Lease, *, ttl_s: float) -> None:
+        """Prolong the lease."""
         ...
 
     async def append(
@@ -192,10 +195,6 @@ class Signals(Protocol):
 
     def on_head(self, heard: Callable[[str, int], None]) -> None:
         """Called with (conversation id, head) for commits of other processes."""
-        ...
-
-    def on_cancel(self, heard: Callable[[str], None]) -> None:
-        """Called with the id of a run whose cancel was asked for, in whatever process."""
         ...
 
 
