@@ -28,7 +28,13 @@ from typing import TYPE_CHECKING, Self
 from urllib.parse import quote
 
 from app.errors import StoreUnavailable
-from app.store.embedded_host import account_for, binaries_for, create_cluster, socket_folder
+from app.store.embedded_host import (
+    account_for,
+    binaries_for,
+    create_cluster,
+    installed_wheel,
+    socket_folder,
+)
 from app.store.embedded_keeper import STOP_SECONDS, Task, locked
 
 if TYPE_CHECKING:
@@ -131,7 +137,7 @@ def _running(data_dir: Path) -> _Postmaster:
     cluster = data_dir / "postgres"
     account = account_for(cluster)
     if not cluster.exists():
-        create_cluster(cluster, account, binaries_for(account))
+        create_cluster(cluster, account, binaries_for(account, installed_wheel()))
     launched = False
     for _ in _polls(START_SECONDS):
         with _folder(cluster) as descriptor:
@@ -157,10 +163,14 @@ def _launch(data_dir: Path, descriptor: int) -> None:
         (socket / stale).unlink(missing_ok=True)
     settings = _SETTINGS | {"unix_socket_directories": str(socket)}
     options = [f"{name}={value}" for name, value in settings.items()]
-    command = [str(binaries_for(account) / "postgres"), "-D", f"/proc/self/fd/{descriptor}"]
+    command = [
+        str(binaries_for(account, installed_wheel()) / "postgres"),
+        "-D",
+        f"/proc/self/fd/{descriptor}",
+    ]
     for option in (*options, _mark(data_dir)):
         command += ["-c", option]
-    task = Task(cluster=descriptor, account=account.switch, command=command)
+    task = Task(cluster=descriptor, socket=str(socket), account=account.switch, command=command)
     with _open_log(data_dir) as log:
         subprocess.run(
             [sys.executable, "-I", "-S", _KEEPER, str(data_dir)],
@@ -182,9 +192,6 @@ def _end(data_dir: Path) -> None:
         for _ in _polls(STOP_SECONDS):
             with _folder(cluster) as descriptor:
                 if locked(descriptor):
-                    if signalled and signalled.socket != cluster:
-                        with suppress(OSError):
-                            signalled.socket.rmdir()
                     return
             # It may be on its way up again after a crash: then its pid comes later.
             if not signalled and (signalled := _Postmaster.of(data_dir)):

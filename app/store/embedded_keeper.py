@@ -18,6 +18,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TypedDict
 
@@ -29,9 +30,10 @@ RESTART_SECONDS = 0.2
 
 
 class Task(TypedDict):
-    """The open cluster's descriptor, the uid and gid to change to, and the command."""
+    """The open cluster's descriptor, the socket's folder, whom to become, and the command."""
 
     cluster: int
+    socket: str
     account: tuple[int | None, int | None]
     command: list[str]
 
@@ -107,6 +109,8 @@ def main() -> None:
     mutex = os.open(data_dir / "postgres.lock", os.O_RDWR)
     users = os.open(data_dir / "postgres.users", os.O_RDWR)
     keep(task, mutex, users)
+    with suppress(OSError):
+        Path(task["socket"]).rmdir()  # A private folder is empty now; the cluster never is.
 
 
 if __name__ == "__main__":
