@@ -20,7 +20,6 @@ if TYPE_CHECKING:
         AgentRecord,
         ApprovalRecord,
         ConversationRecord,
-        DecisionRecord,
         ExecutionRecord,
         KeyRecord,
         Lease,
@@ -121,7 +120,6 @@ class Transaction(Session, Protocol):
         """Take a decision's nonce: `other` when a different payload used it before."""
         ...
 
-    async def add_decision(self, decision: DecisionRecord) -> None: ...
     async def put_agent(self, agent: AgentRecord) -> None: ...
     async def delete_agent(self, name: str) -> bool: ...
     async def lock_principal(self, principal: str) -> None:

@@ -1,0 +1,75 @@
+"""Who may see what (service.md 2). Out of reach and missing are the same answer: NotFound."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from app.service.refusals import NotFound
+
+if TYPE_CHECKING:
+    from app.log.records import ApprovalRecord, ConversationRecord, RunRecord
+    from app.service.caller import Caller
+    from app.service.ports import Session
+
+
+def takes_part(caller: Caller, conversation: ConversationRecord) -> bool:
+    """Whether the caller is the conversation's principal or a participant."""
+    return (
+        caller.principal == conversation.principal or caller.principal in conversation.participants
+    )
+
+
+def may_decide(caller: Caller, approval: ApprovalRecord) -> bool:
+    """Whether the agent's policy lets the caller decide: as the run's principal, by role, by name.
+
+    `allow_self` binds the principal alone, and an approver's role does not lift it.
+    """
+    required = approval.card["required"]
+    if caller.principal == approval.principal:
+        return bool(required["allow_self"])
+    return not caller.roles.isdisjoint(required["roles"]) or decides_as_program(caller, approval)
+
+
+def decides_as_program(caller: Caller, approval: ApprovalRecord) -> bool:
+    """Whether the caller is one of the agent's reviewer programs and has no role beside that."""
+    return caller.principal in approval.card["programs"] and caller.roles.isdisjoint(
+        approval.card["required"]["roles"]
+    )
+
+
+async def visible_conversation(
+    session: Session, caller: Caller, conversation_id: str
+) -> ConversationRecord:
+    """The conversation, for its people, for admins, and for those who may decide in it."""
+    conversation = await session.conversation(conversation_id)
+    if conversation is None:
+        raise NotFound("conversation")
+    if not (caller.is_admin or takes_part(caller, conversation)):
+        raise NotFound("conversation")
+    return conversation
+
+
+async def visible_run(session: Session, caller: Caller, run_id: str) -> RunRecord:
+    """The run, for its conversation's people, for admins, and for who may decide in it."""
+    run = await session.run(run_id)
+    if run is None:
+        raise NotFound("run")
+    conversation = await session.conversation(run.conversation_id)
+    if caller.is_admin or (conversation is not None and takes_part(caller, conversation)):
+        return run
+    if any(may_decide(caller, asked) for asked in await session.run_approvals(run_id)):
+        return run
+    raise NotFound("run")
+
+
+async def visible_approval(session: Session, caller: Caller, approval_id: str) -> ApprovalRecord:
+    """The approval, for who may decide it, for its conversation's people, and for admins."""
+    approval = await session.approval(approval_id)
+    if approval is None:
+        raise NotFound("approval")
+    if caller.is_admin or may_decide(caller, approval):
+        return approval
+    conversation = await session.conversation(approval.conversation_id)
+    if conversation is None or not takes_part(caller, conversation):
+        raise NotFound("approval")
+    return approval

@@ -1,0 +1,207 @@
+"""The recorder of one turn: the only writer of a run while a worker drives it.
+
+It is the turn's journal and the far end of its stream. Streamed text waits here, bounded, until it
+is committed: the first piece at once, then after 20 ms growing to 100 ms, and 2 KiB at most to an
+event. Facts take the text streamed before them along, in the same append, so the log has the order
+in which things happened and a reader never sees what can be lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Protocol
+
+from app.log.envelope import NewEvent
+from app.log.runs import ReasoningDelta, StepCompleted, TextDelta
+from app.turn import stream
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from app.log.records import Lease
+    from app.policy.taint import Trust
+    from app.service.clock import Clock
+    from app.service.ports import Leases
+    from app.turn.ports import Fact
+
+CHANNEL_EVENTS: Final = 64
+EVENT_BYTES: Final = 2048
+FIRST_WAIT_S: Final = 0.020
+LONGEST_WAIT_S: Final = 0.100
+WAIT_GROWTH: Final = 1.25
+
+
+class TurnDrained(Exception):
+    """The process is going down and the turn has reached a step boundary: another goes on."""
+
+
+class Gate(Protocol):
+    """What may hold a run's writer back: subscribers in lock-step (service.md 7)."""
+
+    async def passable(self, run_id: str) -> None:
+        """Returns when the run may append streamed text."""
+        ...
+
+
+@dataclass(slots=True)
+class _Text:
+    """Streamed text of one kind, not yet in an event."""
+
+    kind: type[TextDelta | ReasoningDelta]
+    parts: list[str] = field(default_factory=list)
+    size: int = 0
+
+
+class TurnRecorder:
+    """Journal and stream of one turn; `pump` runs beside the turn in a task of its own."""
+
+    def __init__(
+        self, leases: Leases, lease: Lease, *, turn_id: str, clock: Clock, gate: Gate
+    ) -> None:
+        self._leases = leases
+        self._lease = lease
+        self._turn_id = turn_id
+        self._clock = clock
+        self._gate = gate
+        self._channel: deque[stream.TurnStreamEvent] = deque()
+        self._texts: deque[_Text] = deque()
+        self._gathered = 0
+        self._step = 0
+        self._staged: list[NewEvent] = []
+        self._writing = asyncio.Lock()
+        self._stirred = asyncio.Event()
+        self._roomy = asyncio.Event()
+        self.draining = False
+
+    # The turn's side: a stream that waits when it is full, and a journal.
+
+    async def send(self, event: stream.TurnStreamEvent) -> None:
+        """Take one piece of the stream; waits while 64 are on their way. Cancelling is safe."""
+        while len(self._channel) >= CHANNEL_EVENTS:
+            self._roomy.clear()
+            await self._roomy.wait()
+        self._channel.append(event)
+        self._stirred.set()
+
+    async def record(self, *facts: Fact) -> None:
+        """Commit facts after the text streamed before them. Raises LeaseLost and TurnDrained."""
+        async with self._writing:
+            self._absorb()
+            events = [*self._take_texts(), *(self._event(fact) for fact in facts)]
+            self._step = facts[-1].step if facts else self._step
+            await self._append(events)
+        if self.draining and any(isinstance(fact.payload, StepCompleted) for fact in facts):
+            raise TurnDrained
+
+    async def keep_result(self, call_id: str, text: str, *, trust: Trust) -> str | None:  # noqa: ARG002 - the artifact store is not there yet
+        """Where long results become artifacts; without an artifact store none is kept."""
+        return None
+
+    def message_id(self) -> str:
+        """A new id for a message."""
+        return self._clock.mint("msg")
+
+    # The driver's side.
+
+    def stage(self, *events: NewEvent) -> None:
+        """Events that go in front of the next append, whatever causes it."""
+        self._staged.extend(events)
+
+    async def remaining(self) -> list[NewEvent]:
+        """What is staged or streamed and not committed yet, for the closing append."""
+        async with self._writing:
+            self._absorb()
+            events = [*self._staged, *self._take_texts()]
+            self._staged.clear()
+            return events
+
+    async def pump(self) -> None:
+        """Commit streamed text when it is due, until cancelled. Raises LeaseLost."""
+        wait = 0.0
+        while True:
+            await self._stirred.wait()
+            await self._gather(wait)
+            await self._gate.passable(self._lease.run.id)
+            async with self._writing:
+                if texts := self._take_texts():
+                    await self._append(texts)
+            wait = min(max(FIRST_WAIT_S, wait * WAIT_GROWTH), LONGEST_WAIT_S)
+
+    async def _gather(self, seconds: float) -> None:
+        """Let text come together: for so long, or until it fills an event."""
+        due = self._clock.monotonic() + seconds
+        while self._absorb(up_to=EVENT_BYTES) < EVENT_BYTES:
+            self._stirred.clear()
+            left = due - self._clock.monotonic()
+            if left <= 0:
+                return
+            try:
+                async with asyncio.timeout(left):
+                    await self._stirred.wait()
+            except TimeoutError:
+                return
+
+    def _absorb(self, *, up_to: int | None = None) -> int:
+        """Move pieces from the channel into texts, all of them or up to so many bytes."""
+        while self._channel and (up_to is None or self._gathered < up_to):
+            match self._channel.popleft():
+                case stream.TextDelta(text):
+                    self._add(TextDelta, text)
+                case stream.ReasoningDelta(text):
+                    self._add(ReasoningDelta, text)
+                case stream.ToolStarted():
+                    # The start itself is a fact; the stream only repeats it.
+                    pass
+        self._roomy.set()
+        return self._gathered
+
+    def _add(self, kind: type[TextDelta | ReasoningDelta], text: str) -> None:
+        for piece in _pieces(text):
+            size = len(piece.encode())
+            last = self._texts[-1] if self._texts else None
+            if last is None or last.kind is not kind or last.size + size > EVENT_BYTES:
+                last = _Text(kind)
+                self._texts.append(last)
+            last.parts.append(piece)
+            last.size += size
+            self._gathered += size
+
+    def _take_texts(self) -> list[NewEvent]:
+        events = [
+            NewEvent(
+                text.kind(text="".join(text.parts)),
+                run_id=self._lease.run.id,
+                turn_id=self._turn_id,
+                step=self._step,
+            )
+            for text in self._texts
+        ]
+        self._texts.clear()
+        self._gathered = 0
+        return events
+
+    def _event(self, fact: Fact) -> NewEvent:
+        return NewEvent(
+            fact.payload,
+            run_id=self._lease.run.id,
+            turn_id=self._turn_id,
+            step=fact.step,
+            trust=fact.trust,
+            private=fact.private,
+        )
+
+    async def _append(self, events: Iterable[NewEvent]) -> None:
+        batch = [*self._staged, *events]
+        self._staged.clear()
+        if batch:
+            await self._leases.append(self._lease, batch, now=self._clock.now())
+
+
+def _pieces(text: str) -> list[str]:
+    """The text in pieces that fit an event; a character has at most four bytes."""
+    if len(text) * 4 <= EVENT_BYTES or len(text.encode()) <= EVENT_BYTES:
+        return [text]
+    width = EVENT_BYTES // 4
+    return [text[start : start + width] for start in range(0, len(text), width)]

@@ -1,0 +1,197 @@
+"""Runs: create, read, list, cancel (service.md 4). Driving them is `driver`'s."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import orjson
+
+from app.log.envelope import NewEvent
+from app.log.runs import ConversationCreated, MessageUser, RunCancelled, RunCreated, TextContent
+from app.policy.taint import Trust
+from app.service.reach import takes_part, visible_conversation, visible_run
+from app.service.refusals import (
+    AgentUnknown,
+    AttachmentUnknown,
+    ConversationBusy,
+    FieldFault,
+    NotFound,
+    OpenRunsExceeded,
+    RunTerminal,
+)
+from app.service.settle import settlements
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from app.log.queries import Page
+    from app.log.records import AgentRecord, ConversationRecord, RunRecord
+    from app.service.caller import Caller
+    from app.service.clock import Clock
+    from app.service.ports import Database, Session, Transaction
+    from app.service.requests import RunRequest
+    from app.service.wakeups import Wakeups
+
+# A wake-up is only a hint, so whoever waits for a run looks again after so many seconds.
+LOOK_AGAIN_S = 1.0
+
+
+class Runs:
+    """The use cases of the run resource."""
+
+    def __init__(
+        self, *, database: Database, clock: Clock, wakeups: Wakeups, open_runs: int
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._wakeups = wakeups
+        self._open_runs = open_runs
+
+    async def create(self, tx: Transaction, caller: Caller, request: RunRequest) -> RunRecord:
+        """Accept a run and enqueue it, in one transaction."""
+        caller.require("runs:write")
+        if request.unattended:
+            caller.require("triggers:write")
+        agent = await self._agent(tx, request)
+        if await tx.open_runs(caller.principal) >= self._open_runs:
+            raise OpenRunsExceeded(f"expected at most {self._open_runs} open runs of a principal")
+        now = self._clock.now()
+        conversation = await self._conversation(tx, caller, request)
+        if conversation is None:
+            conversation_id = self._clock.mint("conv")
+            await tx.create_conversation(conversation_id, now=now)
+            opening = [NewEvent(ConversationCreated(principal=caller.principal))]
+        else:
+            conversation_id, opening = conversation.id, []
+            await self._make_room(tx, caller, conversation_id, request)
+        run_id = self._clock.mint("run")
+        events = [*opening, *self._events(run_id, agent, caller, request, conversation)]
+        await tx.append(conversation_id, events, now=now)
+        await tx.wake(conversation_id)
+        return await _known(tx, run_id)
+
+    async def cancel(self, tx: Transaction, caller: Caller, run_id: str) -> RunRecord:
+        """End a run now: its worker loses the lease, and what it left open is settled."""
+        caller.require("runs:write")
+        run = await visible_run(tx, caller, run_id)
+        conversation = await tx.lock(run.conversation_id)
+        if conversation is None or not takes_part(caller, conversation):
+            raise NotFound("run")
+        run = await _known(tx, run_id)
+        if run.status == "cancelled":
+            return run
+        if run.is_ended:
+            raise RunTerminal(f"run {run_id!r} is over: {run.status}")
+        await self._cancel(tx, run, by=caller.principal, reason="requested")
+        await tx.wake(run.conversation_id)
+        return await _known(tx, run_id)
+
+    async def read(self, session: Session, caller: Caller, run_id: str) -> RunRecord:
+        """One run."""
+        caller.require("runs:read", "runs:write")
+        return await visible_run(session, caller, run_id)
+
+    async def page(
+        self, session: Session, caller: Caller, page: Page, filters: Mapping[str, str]
+    ) -> list[RunRecord]:
+        """A page of the runs within the caller's reach, newest first."""
+        caller.require("runs:read", "runs:write")
+        return await session.runs(caller.reach, page, filters=filters)
+
+    async def settled(self, caller: Caller, run_id: str, seconds: float) -> RunRecord:
+        """The run once it is paused or over, or as it is after so many seconds."""
+        end = self._clock.monotonic() + seconds
+        async with self._database.session(caller.tenant) as session:
+            run = await visible_run(session, caller, run_id)
+        with self._wakeups.of_conversation(run.conversation_id) as stirred:
+            while True:
+                stirred.clear()
+                async with self._database.session(caller.tenant) as session:
+                    run = await _known(session, run_id)
+                left = end - self._clock.monotonic()
+                if run.status == "paused" or run.is_ended or left <= 0:
+                    return run
+                try:
+                    async with asyncio.timeout(min(left, LOOK_AGAIN_S)):
+                        await stirred.wait()
+                except TimeoutError:
+                    continue
+
+    async def _agent(self, tx: Transaction, request: RunRequest) -> AgentRecord:
+        agent = await tx.agent(request.agent)
+        if agent is None:
+            fault = FieldFault("/agent", "no such agent")
+            raise AgentUnknown(f"there is no agent {request.agent!r}", faults=(fault,))
+        if request.attachments:
+            fault = FieldFault("/attachments/0/artifact_id", "not in this conversation")
+            raise AttachmentUnknown("the conversation holds no such artifact", faults=(fault,))
+        return agent
+
+    async def _conversation(
+        self, tx: Transaction, caller: Caller, request: RunRequest
+    ) -> ConversationRecord | None:
+        if request.conversation_id is None:
+            return None
+        await visible_conversation(tx, caller, request.conversation_id)
+        locked = await tx.lock(request.conversation_id)
+        if locked is None or not takes_part(caller, locked):
+            raise NotFound("conversation")
+        return locked
+
+    async def _make_room(
+        self, tx: Transaction, caller: Caller, conversation_id: str, request: RunRequest
+    ) -> None:
+        unfinished = await tx.unfinished_runs(conversation_id)
+        if unfinished and request.on_busy == "reject":
+            raise ConversationBusy(f"conversation {conversation_id!r} has an active run")
+        if request.on_busy == "interrupt":
+            for run in unfinished:
+                if run.started_at is not None:
+                    await self._cancel(tx, run, by=caller.principal, reason="interrupted")
+
+    async def _cancel(self, tx: Transaction, run: RunRecord, *, by: str, reason: str) -> None:
+        if run.started_at is not None:
+            await tx.revoke_lease(run.conversation_id)
+        events = await settlements(tx, run)
+        events.append(NewEvent(RunCancelled(by=by, reason=reason), run_id=run.id))
+        await tx.append(run.conversation_id, events, now=self._clock.now())
+
+    def _events(
+        self,
+        run_id: str,
+        agent: AgentRecord,
+        caller: Caller,
+        request: RunRequest,
+        conversation: ConversationRecord | None,
+    ) -> list[NewEvent]:
+        created = RunCreated(
+            agent=agent.name,
+            agent_digest=agent.digest,
+            principal=caller.principal,
+            unattended=request.unattended,
+            on_busy=request.on_busy,
+            max_steps=request.max_steps,
+            attachments=request.attachments,
+            metadata=request.metadata,
+        )
+        said = MessageUser(
+            message_id=self._clock.mint("msg"),
+            content=tuple(TextContent(text=text) for text in request.input),
+            principal=caller.principal,
+        )
+        # Only the conversation's principal is trusted; a second speaker taints (service.md 2).
+        own = conversation is None or conversation.principal == caller.principal
+        trust = Trust.TRUSTED_USER if own else Trust.QUARANTINED_CONTENT
+        snapshot = orjson.dumps(agent.spec)
+        return [
+            NewEvent(created, run_id=run_id, private=snapshot),
+            NewEvent(said, run_id=run_id, trust=trust),
+        ]
+
+
+async def _known(session: Session, run_id: str) -> RunRecord:
+    run = await session.run(run_id)
+    if run is None:
+        raise NotFound("run")
+    return run

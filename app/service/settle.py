@@ -1,0 +1,95 @@
+"""Settling what a run leaves open when it ends by force: cancelled, timed out, out of means.
+
+Every emitted call has exactly one result in the log (service.md 6). A call that never started is
+settled as that; one in flight as interrupted, its effect unknown; its approvals as cancelled.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+from app.log.approvals import ApprovalResolved
+from app.log.calls import ToolSettled
+from app.log.envelope import NewEvent
+from app.log.queries import LogScope
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from app.log.envelope import Event
+    from app.log.records import RunRecord
+    from app.service.ports import Session
+
+CALL_EVENTS: Final = (
+    "message.assistant",
+    "tool.started",
+    "tool.completed",
+    "tool.failed",
+    "tool.settled",
+)
+_RESULTS: Final = frozenset({"tool.completed", "tool.failed", "tool.settled"})
+_TEXTS: Final = {
+    "cancelled": "cancelled before start",
+    "interrupted": "interrupted, effect unknown",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class OpenCall:
+    """An emitted call without a result."""
+
+    call_id: str
+    tool: str
+    turn_id: str | None
+    step: int | None
+    started: bool
+
+
+def open_calls(events: Iterable[Event]) -> list[OpenCall]:
+    """The calls without a result among a run's events of CALL_EVENTS, in the order emitted."""
+    emitted: dict[str, OpenCall] = {}
+    started: set[str] = set()
+    for event in events:
+        data = event.data
+        if event.type == "message.assistant":
+            for part in _calls(data):
+                emitted[part["call_id"]] = OpenCall(
+                    part["call_id"], part["tool"], event.turn_id, event.step, started=False
+                )
+        elif event.type == "tool.started":
+            started.add(data["call_id"])
+        elif event.type in _RESULTS:
+            emitted.pop(data["call_id"], None)
+    return [
+        OpenCall(call.call_id, call.tool, call.turn_id, call.step, started=call.call_id in started)
+        for call in emitted.values()
+    ]
+
+
+async def settlements(session: Session, run: RunRecord) -> list[NewEvent]:
+    """The events that close a run's open calls and cancel its pending approvals."""
+    scope = LogScope(run.conversation_id, run.id)
+    log = await session.events_of(scope, CALL_EVENTS, after=0, limit=None)
+    events = [
+        NewEvent(
+            ApprovalResolved(
+                approval_id=asked.id, call_id=asked.call_id, status="cancelled", by="cancel"
+            ),
+            run_id=run.id,
+        )
+        for asked in await session.run_approvals(run.id)
+        if asked.status == "pending"
+    ]
+    for call in open_calls(log):
+        outcome = "interrupted" if call.started else "cancelled"
+        text = orjson.dumps({"error": _TEXTS[outcome], "code": outcome}).decode()
+        settled = ToolSettled(call_id=call.call_id, tool=call.tool, result=text, outcome=outcome)
+        events.append(NewEvent(settled, run_id=run.id, turn_id=call.turn_id, step=call.step))
+    return events
+
+
+def _calls(data: dict[str, Any]) -> list[dict[str, Any]]:
+    return [part for part in data["content"] if part["type"] == "tool_call"]

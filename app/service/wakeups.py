@@ -1,0 +1,48 @@
+"""Who waits for which run or conversation in this process, and is stirred when it moves.
+
+A wake-up is a hint without a promise: whoever is stirred reads the log by seq.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from app.log.envelope import Event
+    from app.service.ports import Signals
+
+
+class Wakeups:
+    """Waiters by conversation; one set of them for commits of this and of other processes."""
+
+    def __init__(self) -> None:
+        self._waiting: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
+
+    def listen(self, signals: Signals) -> None:
+        """Take the store's hints from now on."""
+        signals.on_commit(self._committed)
+        signals.on_head(self._moved)
+
+    @contextmanager
+    def of_conversation(self, conversation_id: str) -> Iterator[asyncio.Event]:
+        """An event that is set whenever the conversation's log has grown."""
+        stirred = asyncio.Event()
+        self._waiting[conversation_id].add(stirred)
+        try:
+            yield stirred
+        finally:
+            self._waiting[conversation_id].discard(stirred)
+            if not self._waiting[conversation_id]:
+                del self._waiting[conversation_id]
+
+    def _committed(self, conversation_id: str, events: Sequence[Event]) -> None:
+        self._moved(conversation_id, events[-1].seq)
+
+    def _moved(self, conversation_id: str, _head: int) -> None:
+        for stirred in self._waiting.get(conversation_id, ()):
+            stirred.set()
