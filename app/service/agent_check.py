@@ -1,0 +1,181 @@
+"""Whether an agent holds together: its tools, models, delegates, patterns, schema and approvers.
+
+The check is pure. What there is to hold an agent against comes in as `Surroundings`; what is wrong
+goes out as faults, all of them at once, each with the pointer of its member.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from app.engine.output_schema import require_usable
+from app.policy.capability import parse_capabilities
+from app.policy.grants import GrantPolicy
+from app.service.refusals import FieldFault
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from app.service.agent_spec import AgentSpec, DispatchRule
+
+QUESTION_TOOL: Final = "ask_question"
+# The separator in the names of an MCP server's tools, which may be registered later.
+_SERVER_TOOL: Final = re.compile(r"[a-z0-9-]{1,32}__.+")
+_SERVER_PATTERN: Final = re.compile(r"([a-z0-9-]{1,32}):\*")
+_MEMBERS: Final = {
+    "deny": frozenset({"when"}),
+    "ask": frozenset({"when"}),
+    "rewrite": frozenset({"when", "set"}),
+    "inject": frozenset({"when", "text"}),
+    "redact": frozenset({"pattern", "text"}),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What an agent is held against; `agents` are those of its delegates that exist."""
+
+    tools: frozenset[str]
+    servers: frozenset[str]
+    agents: frozenset[str]
+    knows_model: Callable[[str], bool]
+
+
+def faults_of(spec: AgentSpec, around: Surroundings) -> tuple[FieldFault, ...]:
+    """Everything about the agent that does not hold."""
+    return (
+        *_model_faults(spec, around),
+        *_tool_faults(spec, around),
+        *_rule_names(spec, around),
+        *_approver_faults(spec),
+        *_grant_faults(spec),
+        *_dispatch_faults(spec),
+        *_delegate_faults(spec, around),
+        *_schema_faults(spec),
+    )
+
+
+def lowered_guards(spec: AgentSpec) -> tuple[str, ...]:
+    """Pointers of the members that lower the guard, which only an administrator may set."""
+    lowered = {
+        "/grant_policy/taint_resilient": bool(spec.grant_policy.taint_resilient),
+        "/attachments_policy/uploads_trusted": bool(spec.attachments_policy.get("uploads_trusted")),
+        "/memory/caller_memory_trusted": bool(spec.memory.get("caller_memory_trusted")),
+    }
+    return tuple(pointer for pointer, is_lowered in lowered.items() if is_lowered)
+
+
+def _model_faults(spec: AgentSpec, around: Surroundings) -> Iterator[FieldFault]:
+    if not around.knows_model(spec.model):
+        yield FieldFault("/model", f"no model is called {spec.model!r} here")
+
+
+def _tool_faults(spec: AgentSpec, around: Surroundings) -> Iterator[FieldFault]:
+    for at, name in enumerate(spec.tools):
+        server = _SERVER_PATTERN.fullmatch(name)
+        known = server[1] in around.servers if server else _is_tool(name, around)
+        if not known:
+            yield FieldFault(f"/tools/{at}", f"there is no tool {name!r}")
+        elif name in spec.tools[:at]:
+            yield FieldFault(f"/tools/{at}", f"{name!r} is listed twice")
+
+
+def _rule_names(spec: AgentSpec, around: Surroundings) -> Iterator[FieldFault]:
+    """A rule under a misspelt name would protect nothing, so a name must be able to match."""
+    for name in spec.approval:
+        yield from _unmatched(name, f"/approval/{_token(name)}", around)
+    for name in spec.assurance.tools:
+        yield from _unmatched(name, f"/assurance/tools/{_token(name)}", around)
+    for at, rule in enumerate(spec.dispatch_rules):
+        yield from _unmatched(rule.tool, f"/dispatch_rules/{at}/tool", around)
+
+
+def _unmatched(name: str, pointer: str, around: Surroundings) -> Iterator[FieldFault]:
+    if name != "*" and not _may_match(name, around):
+        yield FieldFault(pointer, f"no tool can be called {name!r}")
+
+
+def _token(name: str) -> str:
+    return name.replace("~", "~0").replace("/", "~1")
+
+
+def _may_match(name: str, around: Surroundings) -> bool:
+    later = _SERVER_PATTERN.fullmatch(name) or _SERVER_TOOL.fullmatch(name)
+    return later is not None or _is_tool(name, around)
+
+
+def _is_tool(name: str, around: Surroundings) -> bool:
+    return name == QUESTION_TOOL or name in around.tools
+
+
+def _approver_faults(spec: AgentSpec) -> Iterator[FieldFault]:
+    who = spec.approvers
+    if who.roles:
+        return
+    most = len(set(who.programs)) + who.allow_self
+    if most == 0:
+        yield FieldFault("/approvers", "nobody could approve: no self, no role, no program")
+    elif who.count > most:
+        yield FieldFault("/approvers/count", f"at most {most} could approve")
+
+
+def _grant_faults(spec: AgentSpec) -> Iterator[FieldFault]:
+    policy = spec.grant_policy
+    resilient = parse_capabilities(policy.taint_resilient)
+    try:
+        if policy.base is None:
+            GrantPolicy(taint_resilient=resilient)
+        else:
+            GrantPolicy(parse_capabilities(policy.base), resilient)
+    except ValueError as error:
+        yield FieldFault("/grant_policy", str(error))
+
+
+def _dispatch_faults(spec: AgentSpec) -> Iterator[FieldFault]:
+    for at, rule in enumerate(spec.dispatch_rules):
+        pointer = f"/dispatch_rules/{at}"
+        yield from _member_faults(rule, pointer)
+        if rule.pattern is not None:
+            yield from _pattern_faults(rule.pattern, f"{pointer}/pattern")
+        if rule.when is not None:
+            yield from _pattern_faults(rule.when.pattern, f"{pointer}/when/pattern")
+
+
+def _member_faults(rule: DispatchRule, pointer: str) -> Iterator[FieldFault]:
+    allowed = _MEMBERS[rule.action]
+    given = {name for name in ("when", "set", "pattern", "text") if getattr(rule, name) is not None}
+    for name in sorted(given - allowed):
+        yield FieldFault(f"{pointer}/{name}", f"{rule.action} does not take it")
+    for name in sorted(allowed - given - {"when"}):
+        yield FieldFault(pointer, f"{rule.action} needs {name}")
+    for target in rule.set or {}:
+        if not target.startswith("/"):
+            yield FieldFault(f"{pointer}/set", f"{target!r} is no JSON pointer to a member")
+
+
+def _pattern_faults(pattern: str, pointer: str) -> Iterator[FieldFault]:
+    try:
+        re.compile(pattern)
+    except (re.error, OverflowError, RecursionError) as error:
+        yield FieldFault(pointer, f"no regular expression: {error}")
+
+
+def _delegate_faults(spec: AgentSpec, around: Surroundings) -> Iterator[FieldFault]:
+    seen: set[str] = set()
+    for at, delegate in enumerate(spec.delegates):
+        if delegate.agent not in around.agents:
+            yield FieldFault(f"/delegates/{at}/agent", f"there is no agent {delegate.agent!r}")
+        elif delegate.agent in seen:
+            yield FieldFault(f"/delegates/{at}/agent", f"{delegate.agent!r} is listed twice")
+        seen.add(delegate.agent)
+
+
+def _schema_faults(spec: AgentSpec) -> Iterator[FieldFault]:
+    if spec.output_schema is None:
+        return
+    try:
+        require_usable(spec.output_schema)
+    except ValueError as error:
+        yield FieldFault("/output_schema", str(error))

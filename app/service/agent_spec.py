@@ -1,0 +1,153 @@
+"""The agent document of service.md 3: its members, their defaults, and its digest.
+
+Only shape lives here: what one member may hold, whatever else exists. Whether an agent holds
+together with the tools, models and other agents there are is `agent_check`. The same models read
+the wire and the stored document, so an agent saved by an older release gains the new defaults.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
+
+from app.engine.arguments import canonical_bytes, sha256_hex
+
+MAX_STEPS: Final = 1000
+MAX_PATTERN_CHARS: Final = 200
+METADATA_BYTES: Final = 16 * 1024
+_TEN_YEARS_S: Final = 10 * 366 * 24 * 3600
+_MANY: Final = 1000
+
+
+def _printable(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("must be printable")
+    return text
+
+
+def _small(metadata: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    if metadata and len(canonical_bytes(metadata)) > METADATA_BYTES:
+        raise ValueError(f"must be at most {METADATA_BYTES} bytes")
+    return metadata
+
+
+AGENT_NAME: Final = r"^[a-z0-9][a-z0-9_-]{0,62}$"
+
+Name = Annotated[str, Field(min_length=1, max_length=255), AfterValidator(_printable)]
+Metadata = Annotated[dict[str, JsonValue], AfterValidator(_small)]
+Consent = Literal["allow", "ask", "veto"]
+Assurance = Literal["channel", "key", "passkey"]
+Seconds = Annotated[int, Field(ge=0, le=_TEN_YEARS_S)]
+Count = Annotated[int, Field(ge=1, le=2**53 - 1)]
+Pattern = Annotated[str, Field(min_length=1, max_length=MAX_PATTERN_CHARS)]
+CapabilityName = Literal[
+    "local-read",
+    "local-write",
+    "fixed-connector-read",
+    "arbitrary-egress",
+    "mutate-external",
+    "grant-access",
+    "revoke-access",
+    "manage-admin",
+    "grant-admin",
+]
+
+
+class Member(BaseModel):
+    """A part of an agent: strict, frozen, nothing unknown."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
+
+
+class Approvers(Member):
+    """Whose answer counts: the run's principal, holders of a role, reviewer programs."""
+
+    roles: Annotated[list[Name], Field(max_length=_MANY)] = ["approver"]
+    programs: Annotated[list[Name], Field(max_length=_MANY)] = []
+    allow_self: bool = True
+    count: Annotated[int, Field(ge=1, le=100)] = 1
+
+
+class AssuranceRules(Member):
+    """The least that must bind a decision to its approver, in general and by tool."""
+
+    default: Assurance = "key"
+    tools: dict[Name, Assurance] = {}
+
+
+class RunLimits(Member):
+    """Limits of a run; the deadline counts active time."""
+
+    max_tokens: Count | None = None
+    deadline_s: Annotated[int, Field(ge=1, le=_TEN_YEARS_S)] | None = None
+
+
+class GrantPolicyMember(Member):
+    """Standing grants; null is the default of turn.md 5.3."""
+
+    base: list[CapabilityName] | None = None
+    taint_resilient: list[CapabilityName] = []
+
+
+class RuleCondition(Member):
+    """Where in the arguments to look, and for what."""
+
+    pointer: Annotated[str, Field(max_length=1000, pattern=r"^(/[^\n]*)?$")]
+    pattern: Pattern
+
+
+class DispatchRule(Member):
+    """One rule before a call (deny, ask, rewrite, inject) or after it (redact)."""
+
+    tool: Name
+    action: Literal["deny", "ask", "rewrite", "inject", "redact"]
+    when: RuleCondition | None = None
+    set: dict[str, JsonValue] | None = None
+    pattern: Pattern | None = None
+    text: str | None = None
+
+
+class Delegate(Member):
+    """A worker this agent may delegate to, and the paths it may be given."""
+
+    agent: Name
+    share_in: Annotated[list[Name], Field(max_length=_MANY)] = []
+
+
+class AgentSpec(Member):
+    """An agent: a model, instructions, tools, and the rules its calls fall under."""
+
+    model: Name
+    instructions: str = ""
+    tools: Annotated[list[Name], Field(max_length=_MANY)] = []
+    approval: dict[Name, Consent] = {}
+    approvers: Approvers = Approvers()
+    assurance: AssuranceRules = AssuranceRules()
+    approval_ttl_s: Seconds = 86_400
+    question_ttl_s: Seconds = 86_400
+    max_steps: Annotated[int, Field(ge=1, le=MAX_STEPS)] | None = None
+    limits: RunLimits = RunLimits()
+    execution_ceiling: list[CapabilityName] | None = None
+    grant_policy: GrantPolicyMember = GrantPolicyMember()
+    dispatch_rules: Annotated[list[DispatchRule], Field(max_length=100)] = []
+    escalate_sandbox_denials: bool = False
+    escape_hatch: bool = False
+    native_search: bool = False
+    cache_hint: Literal["none", "stable_prefix"] = "none"
+    delegates: Annotated[list[Delegate], Field(max_length=100)] = []
+    delegate_max_fanout: Count | None = None
+    delegate_turn_budget: Count | None = None
+    output_schema: dict[str, JsonValue] | None = None
+    memory: dict[str, JsonValue] = {}
+    skills: dict[str, JsonValue] = {}
+    attachments_policy: dict[str, JsonValue] = {}
+    metadata: Metadata = {}
+
+    def document(self) -> dict[str, JsonValue]:
+        """The full document, defaults filled in, as it is stored and shown."""
+        return self.model_dump(mode="json")
+
+    def digest(self) -> str:
+        """The SHA-256 of the canonical document: equal for equal agents, however written."""
+        return sha256_hex(canonical_bytes(self.document()))
