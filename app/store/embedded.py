@@ -80,10 +80,18 @@ class EmbeddedPostgres:
     def start(cls, data_dir: Path) -> Self:
         """Use the server of `data_dir`, starting it if it does not run; blocks.
 
-        Raises `StoreUnavailable` with what Postgres said last.
+        Raises `StoreUnavailable` with what Postgres or the system said.
         """
-        data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        data_dir = data_dir.resolve()
+        if not Path("/proc/self/fd").exists():
+            raise StoreUnavailable("the embedded Postgres needs Linux; name a database of your own")
+        try:
+            data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+            return cls._join(data_dir.resolve())
+        except OSError as error:
+            raise StoreUnavailable(f"no embedded Postgres in {data_dir}: {error}") from error
+
+    @classmethod
+    def _join(cls, data_dir: Path) -> Self:
         with _mutex(data_dir):
             users = _open_lock(data_dir / "postgres.users")
             try:
@@ -174,7 +182,7 @@ def _launch(data_dir: Path, descriptor: int) -> None:
     with _open_log(data_dir) as log:
         subprocess.run(
             [sys.executable, "-I", "-S", _KEEPER, str(data_dir)],
-            check=True,
+            check=False,  # It is seen at the lock, which is free then.
             input=json.dumps(task).encode(),
             stdout=log,
             stderr=log,

@@ -154,19 +154,18 @@ def socket_folder(cluster: Path, account: Account) -> Path:
 
     Raises `StoreUnavailable` when somebody else made a folder or a link at that place.
     """
-    if _holds_socket(cluster, account):
+    if _fits(cluster) and account.reaches(cluster):
         return cluster
     name = f"turngate-{account.uid}-{hashlib.sha256(os.fsencode(cluster)).hexdigest()[:16]}"
-    for parent in (Path(tempfile.gettempdir()), Path("/tmp")):  # noqa: S108 - checked in _private
-        if _holds_socket(parent / name, account) and account.reaches(parent):
-            return _private(parent / name, account)
+    for parent in (tempfile.gettempdir(), "/tmp"):  # noqa: S108 - _private checks what it finds
+        folder = Path(parent).resolve() / name
+        if _fits(folder) and account.reaches(folder.parent):
+            return _private(folder, account)
     raise StoreUnavailable("no temporary folder the server can reach with a path short enough")
 
 
-def _holds_socket(folder: Path, account: Account) -> bool:
-    if not _GOOD_SOCKET.fullmatch(str(folder / SOCKET_NAME)):
-        return False
-    return not folder.exists() or account.reaches(folder)
+def _fits(folder: Path) -> bool:
+    return _GOOD_SOCKET.fullmatch(str(folder / SOCKET_NAME)) is not None
 
 
 def _private(folder: Path, account: Account) -> Path:

@@ -41,6 +41,20 @@ def data_dir(tmp_path: Path) -> Iterator[Path]:
     assert processes_of(path) == []
 
 
+@pytest.fixture(scope="module")
+def made_before(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("made") / "data"
+    EmbeddedPostgres.start(path).stop()
+    return path
+
+
+@pytest.fixture
+def old_dir(made_before: Path) -> Iterator[Path]:
+    """A directory whose server was stopped; it may not run either when the test ends."""
+    yield made_before
+    assert processes_of(made_before) == []
+
+
 def ask(dsn: str, query: str) -> object:
     async def answer() -> object:
         connection = await asyncpg.connect(dsn)
@@ -61,27 +75,27 @@ def test_the_first_start_makes_the_database(data_dir: Path) -> None:
     server.stop()
 
 
-def test_a_second_stop_does_nothing(data_dir: Path) -> None:
-    server = EmbeddedPostgres.start(data_dir)
+def test_a_second_stop_does_nothing(old_dir: Path) -> None:
+    server = EmbeddedPostgres.start(old_dir)
     server.stop()
     server.stop()
 
 
-def test_what_was_written_is_there_after_a_restart(data_dir: Path) -> None:
-    server = EmbeddedPostgres.start(data_dir)
+def test_what_was_written_is_there_after_a_restart(old_dir: Path) -> None:
+    server = EmbeddedPostgres.start(old_dir)
     ask(server.dsn, "create table kept as select 7 as value")
     server.stop()
-    again = EmbeddedPostgres.start(data_dir)
+    again = EmbeddedPostgres.start(old_dir)
     assert ask(again.dsn, "select value from kept") == 7
     again.stop()
 
 
-def test_another_process_uses_the_server_that_runs(data_dir: Path) -> None:
-    server = EmbeddedPostgres.start(data_dir)
-    pid = Postmaster.of(data_dir).pid
-    with PostgresUser(data_dir) as other:
+def test_another_process_uses_the_server_that_runs(old_dir: Path) -> None:
+    server = EmbeddedPostgres.start(old_dir)
+    pid = Postmaster.of(old_dir).pid
+    with PostgresUser(old_dir) as other:
         assert other.dsn() == server.dsn
-        assert Postmaster.of(data_dir).pid == pid
+        assert Postmaster.of(old_dir).pid == pid
         server.stop()
         assert ask(server.dsn, "select 1") == 1
         assert other.leave() == 0
@@ -96,54 +110,54 @@ def test_two_first_starts_at_once_share_one_server(data_dir: Path) -> None:
         assert two.leave() == 0
 
 
-def test_a_killed_postgres_comes_back(data_dir: Path) -> None:
-    server = EmbeddedPostgres.start(data_dir)
-    killed = Postmaster.of(data_dir).pid
+def test_a_killed_postgres_comes_back(old_dir: Path) -> None:
+    server = EmbeddedPostgres.start(old_dir)
+    killed = Postmaster.of(old_dir).pid
     kill(killed)
-    again = EmbeddedPostgres.start(data_dir)
+    again = EmbeddedPostgres.start(old_dir)
     assert ask(server.dsn, "select 1") == 1
-    assert Postmaster.of(data_dir).pid != killed
+    assert Postmaster.of(old_dir).pid != killed
     server.stop()
     again.stop()
 
 
-def test_a_killed_postgres_without_its_keeper_is_no_obstacle(data_dir: Path) -> None:
-    server = EmbeddedPostgres.start(data_dir)
-    killed = Postmaster.of(data_dir)
+def test_a_killed_postgres_without_its_keeper_is_no_obstacle(old_dir: Path) -> None:
+    server = EmbeddedPostgres.start(old_dir)
+    killed = Postmaster.of(old_dir)
     kill(killed.keeper)
     kill(killed.pid)
-    again = EmbeddedPostgres.start(data_dir)
+    again = EmbeddedPostgres.start(old_dir)
     assert again.dsn == server.dsn
     assert ask(again.dsn, "select 1") == 1
     server.stop()
     again.stop()
 
 
-def test_stop_needs_no_keeper(data_dir: Path) -> None:
-    server = EmbeddedPostgres.start(data_dir)
-    kill(Postmaster.of(data_dir).keeper)
+def test_stop_needs_no_keeper(old_dir: Path) -> None:
+    server = EmbeddedPostgres.start(old_dir)
+    kill(Postmaster.of(old_dir).keeper)
     server.stop()
 
 
-def test_a_server_left_by_killed_users_is_adopted_and_ended(data_dir: Path) -> None:
-    with PostgresUser(data_dir) as one, PostgresUser(data_dir) as two:
+def test_a_server_left_by_killed_users_is_adopted_and_ended(old_dir: Path) -> None:
+    with PostgresUser(old_dir) as one, PostgresUser(old_dir) as two:
         dsn = one.dsn()
         assert two.dsn() == dsn
-        left = Postmaster.of(data_dir).pid
+        left = Postmaster.of(old_dir).pid
         one.kill()
         two.kill()
-    server = EmbeddedPostgres.start(data_dir)
-    assert Postmaster.of(data_dir).pid == left
+    server = EmbeddedPostgres.start(old_dir)
+    assert Postmaster.of(old_dir).pid == left
     assert ask(dsn, "select 1") == 1
     server.stop()
 
 
-def test_a_server_left_by_killed_users_ends_by_itself(data_dir: Path) -> None:
-    with PostgresUser(data_dir) as user:
+def test_a_server_left_by_killed_users_ends_by_itself(old_dir: Path) -> None:
+    with PostgresUser(old_dir) as user:
         user.dsn()
         user.kill()
-    wait_for_end(data_dir)
-    assert not list(data_dir.rglob("postmaster.pid"))
+    wait_for_end(old_dir)
+    assert not list(old_dir.rglob("postmaster.pid"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,21 +175,19 @@ STALE = [
 
 
 @pytest.mark.parametrize("case", STALE, ids=lambda case: case.id)
-def test_a_stale_pid_file_is_no_obstacle(data_dir: Path, case: Case) -> None:
-    EmbeddedPostgres.start(data_dir).stop()
-    (data_dir / "postgres" / "postmaster.pid").write_text(case.text)
-    server = EmbeddedPostgres.start(data_dir)
+def test_a_stale_pid_file_is_no_obstacle(old_dir: Path, case: Case) -> None:
+    (old_dir / "postgres" / "postmaster.pid").write_text(case.text)
+    server = EmbeddedPostgres.start(old_dir)
     assert ask(server.dsn, "select 1") == 1
     server.stop()
 
 
-def test_the_pid_of_a_zombie_is_no_obstacle(data_dir: Path) -> None:
-    EmbeddedPostgres.start(data_dir).stop()
+def test_the_pid_of_a_zombie_is_no_obstacle(old_dir: Path) -> None:
     with subprocess.Popen(["/bin/true"]) as zombie:
         os.waitid(os.P_PID, zombie.pid, os.WEXITED | os.WNOWAIT)
         lines = f"{zombie.pid}\n/gone\n1\n5432\n/gone\n\n1 1\nready\n"
-        (data_dir / "postgres" / "postmaster.pid").write_text(lines)
-        server = EmbeddedPostgres.start(data_dir)
+        (old_dir / "postgres" / "postmaster.pid").write_text(lines)
+        server = EmbeddedPostgres.start(old_dir)
         assert ask(server.dsn, "select 1") == 1
         server.stop()
 
@@ -211,10 +223,10 @@ def test_no_directory_of_anybody_is_made_more_readable(tmp_path: Path) -> None:
     server.stop()
 
 
-def test_people_can_see_whose_server_it_is_and_reach_it(data_dir: Path) -> None:
-    server = EmbeddedPostgres.start(data_dir)
-    found = Postmaster.of(data_dir)
-    assert str(data_dir) in Path(f"/proc/{found.pid}/cmdline").read_text()
+def test_people_can_see_whose_server_it_is_and_reach_it(old_dir: Path) -> None:
+    server = EmbeddedPostgres.start(old_dir)
+    found = Postmaster.of(old_dir)
+    assert str(old_dir) in Path(f"/proc/{found.pid}/cmdline").read_text()
     assert found.socket.is_absolute()
     dsn = f"postgresql://postgres@/postgres?host={found.socket}&port={found.port}"
     assert ask(dsn, "select 1") == 1
@@ -228,12 +240,11 @@ def test_a_refusal_tells_what_postgres_said(data_dir: Path) -> None:
         EmbeddedPostgres.start(data_dir)
 
 
-def test_a_log_that_has_grown_becomes_the_one_before(data_dir: Path) -> None:
-    EmbeddedPostgres.start(data_dir).stop()
-    os.truncate(data_dir / "postgres.log", 9 << 20)
-    EmbeddedPostgres.start(data_dir).stop()
-    assert (data_dir / "postgres.log.1").stat().st_size == 9 << 20
-    assert (data_dir / "postgres.log").stat().st_size < 10_000
+def test_a_log_that_has_grown_becomes_the_one_before(old_dir: Path) -> None:
+    os.truncate(old_dir / "postgres.log", 9 << 20)
+    EmbeddedPostgres.start(old_dir).stop()
+    assert (old_dir / "postgres.log.1").stat().st_size == 9 << 20
+    assert (old_dir / "postgres.log").stat().st_size < 10_000
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
