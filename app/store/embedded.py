@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 DATABASE = "turngate"
+PORT = 5432
 START_SECONDS = 60
 LOG_BYTES = 8 << 20
 
@@ -72,7 +73,8 @@ class EmbeddedPostgres:
     """One process's use of the server; made by `start`, ended by `stop` or with the process."""
 
     def __init__(self, data_dir: Path, *, users: int, socket: Path) -> None:
-        self.dsn = f"postgresql://postgres@/{DATABASE}?host={quote(str(socket), safe='/')}"
+        # The port is named since drivers would else take it from PGPORT.
+        self.dsn = f"postgresql://postgres@/{DATABASE}?host={quote(str(socket))}&port={PORT}"
         self._data_dir = data_dir
         self._users: int | None = users
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
+import signal
 import stat
 import subprocess
 import tempfile
@@ -15,6 +17,7 @@ import asyncpg
 import pytest
 
 from app.errors import StoreUnavailable
+from app.store import embedded
 from app.store.embedded import EmbeddedPostgres
 from tests.support.postgres_user import (
     PostgresUser,
@@ -72,6 +75,15 @@ def test_the_first_start_makes_the_database(data_dir: Path) -> None:
     assert ask(server.dsn, "show server_encoding") == "UTF8"
     assert ask(server.dsn, "select datcollate from pg_database limit 1") == "C"
     assert ask(server.dsn, "show fsync") == "on"
+    server.stop()
+
+
+def test_the_port_is_not_taken_from_the_environment(
+    old_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGPORT", "1")
+    server = EmbeddedPostgres.start(old_dir)
+    assert ask(server.dsn, "select 1") == 1
     server.stop()
 
 
@@ -238,6 +250,38 @@ def test_a_refusal_tells_what_postgres_said(data_dir: Path) -> None:
     (data_dir / "postgres" / "postgresql.conf").write_text("nonsense = 1\n")
     with pytest.raises(StoreUnavailable, match='unrecognized configuration parameter "nonsense"'):
         EmbeddedPostgres.start(data_dir)
+
+
+def test_the_data_directory_must_be_a_directory(tmp_path: Path) -> None:
+    (tmp_path / "data").touch()
+    with pytest.raises(StoreUnavailable, match="no embedded Postgres in"):
+        EmbeddedPostgres.start(tmp_path / "data")
+
+
+def test_a_start_waits_for_processes_of_a_former_server(
+    old_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orphan = os.open(old_dir / "postgres", os.O_RDONLY)
+    fcntl.flock(orphan, fcntl.LOCK_EX)
+    monkeypatch.setattr(embedded, "START_SECONDS", 0.1)
+    with pytest.raises(StoreUnavailable, match="did not get ready"):
+        EmbeddedPostgres.start(old_dir)
+    os.close(orphan)
+    monkeypatch.undo()
+    EmbeddedPostgres.start(old_dir).stop()
+
+
+def test_a_server_that_does_not_end_is_reported(
+    old_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = EmbeddedPostgres.start(old_dir)
+    frozen = Postmaster.of(old_dir).pid
+    os.kill(frozen, signal.SIGSTOP)
+    monkeypatch.setattr(embedded, "STOP_SECONDS", 0.05)
+    with pytest.raises(StoreUnavailable, match="did not end within"):
+        server.stop()
+    os.kill(frozen, signal.SIGCONT)
+    wait_for_end(old_dir)
 
 
 def test_a_log_that_has_grown_becomes_the_one_before(old_dir: Path) -> None:
