@@ -1,0 +1,84 @@
+"""The JSON Schema of a run's output (2020-12): whether it is usable, and what fails it.
+
+No schema is ever fetched: a `$ref` that does not resolve within the schema is refused when the run
+is built, so validation later cannot reach out or fail.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import SchemaError, ValidationError
+from referencing import Registry
+from referencing.exceptions import Unresolvable
+from referencing.jsonschema import DRAFT202012
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MAX_PROBLEMS: Final = 10
+_REFERENCES: Final = frozenset({"$ref", "$dynamicRef"})
+
+
+class Failures(NamedTuple):
+    """What is wrong with an output; falsy members mean nothing is."""
+
+    missing: tuple[str, ...]
+    problems: tuple[str, ...]
+
+    def any(self) -> bool:
+        """Whether there is anything wrong."""
+        return bool(self.missing or self.problems)
+
+
+def require_usable(schema: Mapping[str, object]) -> None:
+    """Raise `ValueError` if the schema is invalid, refers outside itself or never ends."""
+    try:
+        Draft202012Validator.check_schema(schema, Draft202012Validator.FORMAT_CHECKER)
+        _require_resolvable(schema)
+        Draft202012Validator(schema, registry=Registry()).is_valid({})
+    except SchemaError as error:
+        raise ValueError(f"output schema: invalid at {_pointer(error)}") from error
+    except Unresolvable as error:
+        raise ValueError(f"output schema: {error.ref!r} is not part of the schema") from error
+    except RecursionError as error:
+        raise ValueError("output schema: a reference refers to itself without end") from error
+
+
+def failures(schema: Mapping[str, object] | None, value: Mapping[str, object]) -> Failures:
+    """What keeps an object from passing the schema (agent-run.md 7); every object passes None."""
+    if schema is None:
+        return Failures((), ())
+    try:
+        errors = list(Draft202012Validator(schema, registry=Registry()).iter_errors(value))
+    except RecursionError:
+        # Nesting is bounded, so only a recursive reference can use up the stack.
+        return Failures((), ("/: $ref",))
+    required = schema.get("required", ())
+    names = required if isinstance(required, list) else ()
+    missing = tuple(name for name in names if name not in value)
+    problems = {
+        f"{_pointer(error)}: {error.validator}" for error in errors if not _is_missing(error)
+    }
+    return Failures(missing, tuple(sorted(problems)[:MAX_PROBLEMS]))
+
+
+def _is_missing(error: ValidationError) -> bool:
+    return list(error.absolute_schema_path) == ["required"]
+
+
+def _pointer(error: ValidationError | SchemaError) -> str:
+    steps = (str(step).replace("~", "~0").replace("/", "~1") for step in error.absolute_path)
+    return "".join(f"/{step}" for step in steps) or "/"
+
+
+def _require_resolvable(schema: Mapping[str, object]) -> None:
+    root = DRAFT202012.create_resource(schema)
+    open_parts = [(root, Registry().resolver_with_root(root))]
+    while open_parts:
+        part, resolver = open_parts.pop()
+        if isinstance(part.contents, dict):
+            for reference in _REFERENCES & part.contents.keys():
+                resolver.lookup(part.contents[reference])
+        open_parts.extend((inner, resolver.in_subresource(inner)) for inner in part.subresources())

@@ -1,0 +1,160 @@
+"""Streamed turns as the run sees them: the record of a call, the finished turn, a turn cut short.
+
+The run never sees a stream item. It is told when a terminal record arrived, when a turn was
+assembled, and when an invalid call stopped the assembly (agent-run.md 5.8 to 5.10 and 8.3). An
+abandoned turn may still owe its record, because its stream is drained after the decision.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, assert_never
+
+from app.engine.commands import CompletionCall, Ignore, Repair, Retry, Skip
+from app.engine.errors import PromptError
+from app.engine.history import text_result
+from app.engine.invalid_calls import InvalidCall, decide
+from app.engine.messages import AssistantMessage, AssistantText, UserMessage
+from app.engine.run_record import AwaitingAdvance, AwaitingModel, PreparingRequest
+from app.engine.streaming import Ignored, Repaired, TurnAbandoned
+from app.engine.texts import NOT_EXECUTED
+from app.engine.transition import Raised
+from app.engine.turn_content import tool_calls
+from app.engine.usage import Usage
+
+if TYPE_CHECKING:
+    from app.engine.commands import InvalidToolCallAction
+    from app.engine.messages import AssistantContent
+    from app.engine.run_record import RunRecord
+    from app.engine.streaming import (
+        PartialStreamedTurn,
+        StreamedInvalidToolCall,
+        StreamedResolution,
+        StreamedTurn,
+    )
+    from app.engine.transition import Transition
+
+RECORD = "record_streamed_completion_call"
+
+
+def take_record(record: RunRecord, call: CompletionCall) -> RunRecord:
+    """Bill a streamed call; legal once per attempt, also after its turn was abandoned."""
+    match record.state:
+        case AwaitingModel(recorded=False):
+            return record.recording(call).entering(AwaitingModel(recorded=True))
+        case AwaitingModel():
+            raise record.violation(f"{RECORD} called twice for one model call")
+        case PreparingRequest(rollback_owed=True):
+            return record.recording(call).entering(PreparingRequest())
+        case _:
+            raise record.violation(f"{RECORD} called without a pending or rolled-back CallModel")
+
+
+def take_streamed_turn(record: RunRecord, turn: StreamedTurn) -> Transition[None]:
+    """Accept an assembled turn, or fail on the first name that is not allowed."""
+    state = _awaiting(record, "streamed_turn")
+    policy = record.effective_policy(turn.policy)
+    if not state.recorded:
+        record = record.recording(_unbilled(record, turn))
+    for _, call in tool_calls(turn.choice):
+        if not policy.allows(call.name):
+            invalid = InvalidCall(
+                call=call,
+                policy=policy,
+                history=record.diagnostic_history(turn.choice, turn.message_id),
+                args=call.arguments_text,
+                is_streaming=True,
+            )
+            return Raised(record.failed(), invalid.error(call.name))
+    accepted = AwaitingAdvance(
+        message_id=turn.message_id,
+        items=turn.choice,
+        policy=policy,
+        internal_call_ids=turn.internal_call_ids,
+    )
+    return record.pinning(policy.output_tool).entering(accepted), None
+
+
+def streamed_invalid_call(
+    record: RunRecord, partial: PartialStreamedTurn, invalid: StreamedInvalidToolCall
+) -> InvalidCall:
+    """The call a stream stopped at, with the turn as far as it came."""
+    return InvalidCall(
+        call=invalid.tool_call,
+        policy=record.effective_policy(invalid.policy),
+        history=record.diagnostic_history(_content(partial, invalid), partial.message_id),
+        args=invalid.args,
+        internal_call_id=invalid.internal_call_id,
+        is_streaming=True,
+    )
+
+
+def resolve_streamed(
+    record: RunRecord,
+    partial: PartialStreamedTurn,
+    invalid: StreamedInvalidToolCall,
+    action: InvalidToolCallAction,
+) -> Transition[StreamedResolution]:
+    """Apply a decision mid-stream; repair and ignore leave the run as it is."""
+    owed = not _awaiting(record, "resolve_streamed_invalid_tool_call").recorded
+    stopped = streamed_invalid_call(record, partial, invalid)
+    pinned = record.pinning(stopped.policy.output_tool)
+    decided = decide(record, stopped, action)
+    match decided:
+        case PromptError():
+            return Raised(pinned.failed(), decided)
+        case Repair(tool_name=name):
+            return record, Repaired(tool_name=name)
+        case Ignore():
+            return record, Ignored()
+        case Retry(feedback=text):
+            messages = _abandoned_turn(partial, invalid, text)
+            charged = pinned.counting(
+                invalid_tool_call_retries=record.counters.invalid_tool_call_retries + 1
+            )
+            return charged.entering(
+                PreparingRequest(rollback_owed=owed), *messages
+            ), TurnAbandoned()
+        case Skip(reason=text):
+            messages = _abandoned_turn(partial, invalid, text)
+            result = text_result(invalid.tool_call, text)
+            return (
+                pinned.entering(PreparingRequest(rollback_owed=owed), *messages),
+                TurnAbandoned(skipped_tool_result=result),
+            )
+        case _:
+            assert_never(decided)
+
+
+def _awaiting(record: RunRecord, method: str) -> AwaitingModel:
+    if not isinstance(record.state, AwaitingModel):
+        raise record.violation(f"{method} called without a pending CallModel")
+    return record.state
+
+
+def _unbilled(record: RunRecord, turn: StreamedTurn) -> CompletionCall:
+    return CompletionCall(
+        call_index=len(record.completion_calls),
+        usage=Usage(),
+        message_id=turn.message_id,
+        finish_reason=turn.finish_reason,
+        raw=None,
+    )
+
+
+def _content(
+    partial: PartialStreamedTurn, invalid: StreamedInvalidToolCall
+) -> tuple[AssistantContent, ...]:
+    text = (AssistantText(text=partial.text),) if partial.text else ()
+    return (*partial.reasoning, *text, *partial.tool_calls, invalid.tool_call)
+
+
+def _abandoned_turn(
+    partial: PartialStreamedTurn, invalid: StreamedInvalidToolCall, text: str
+) -> tuple[AssistantMessage, UserMessage]:
+    """The turn as far as it came, and its results; the invalid call comes last in both."""
+    results = [text_result(call, NOT_EXECUTED) for call in partial.tool_calls]
+    results.append(text_result(invalid.tool_call, text))
+    return (
+        AssistantMessage(id=partial.message_id, content=_content(partial, invalid)),
+        UserMessage(content=tuple(results)),
+    )
