@@ -27,6 +27,8 @@ if TYPE_CHECKING:
         SessionApprovalRecord,
         StoredAnswer,
     )
+    from app.policy.consent import Consent, ConsentRules
+    from app.turn.ports import Provider, ToolExecutor, ToolSpec
 
 
 class Session(Protocol):
@@ -204,3 +206,29 @@ class Database(Protocol):
     async def ready(self) -> Mapping[str, Any]:
         """Facts for the readiness probe; raises StoreUnavailable when the database is not there."""
         ...
+
+
+class Toolbox(Protocol):
+    """The tools of this deployment."""
+
+    def known(self, name: str) -> bool:
+        """Whether an agent may name the tool."""
+        ...
+
+    def spec(self, name: str) -> ToolSpec | None: ...
+    def default_consent(self, name: str) -> Consent:
+        """What the ordinary consent rule says where the agent's own says nothing."""
+        ...
+
+    def executor(
+        self, *, tenant: str, conversation_id: str, names: Sequence[str], rules: ConsentRules
+    ) -> ToolExecutor:
+        """The tools `names` under an agent's consent rules, on one conversation's workspace."""
+        ...
+
+
+class Providers(Protocol):
+    """The models of this deployment."""
+
+    def knows(self, model: str) -> bool: ...
+    def provider(self, model: str) -> Provider: ...

@@ -1,0 +1,222 @@
+"""The checks of a posted decision, in the order of service.md 5. Each has a refusal of its own.
+
+What is checked is never what the request says of a call, but what the log says: the approval.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from app.engine.arguments import Arguments, parse_arguments, sha256_hex
+from app.log.envelope import wire_time
+from app.policy.capability import NEVER_GRANTED
+from app.service.reach import decides_as_program, may_decide
+from app.service.refusals import (
+    ApprovalCancelled,
+    ApprovalDecided,
+    ApprovalExpired,
+    ApprovalSuperseded,
+    DecisionApprover,
+    DecisionBinding,
+    DecisionDuplicate,
+    DecisionEdit,
+    DecisionExpired,
+    DecisionMalformed,
+    DecisionReplayed,
+    DecisionSignature,
+    FieldFault,
+)
+from app.trust.decision import (
+    ApprovalBinding,
+    DecisionPayload,
+    Malformed,
+    VerifiedDecision,
+    binding_mismatch,
+    lapse,
+    read_decision,
+    verdict_mismatch,
+    verify_decision,
+)
+from app.trust.keys import read_public_jwk
+from app.trust.refusal import Refused
+from app.turn.ports import DispatchDeny
+from app.turn.schema import schema_fault
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from app.log.records import ApprovalRecord
+    from app.service.caller import Caller
+    from app.service.ports import Transaction
+    from app.service.requests import Verdict
+    from app.turn.ports import ToolExecutor
+
+PROGRAM_REASON: Final = "decided by a program"
+
+
+@dataclass(frozen=True, slots=True)
+class Effective:
+    """What an approved call would run: canonical text and digest, and whether it was edited."""
+
+    canonical: str
+    sha256: str
+    edited: bool
+
+
+def binding_of(approval: ApprovalRecord) -> ApprovalBinding:
+    """What a decision on the approval must be about."""
+    card = approval.card
+    return ApprovalBinding(
+        tenant=approval.tenant,
+        approval_id=approval.id,
+        run_id=approval.run_id,
+        conversation_id=approval.conversation_id,
+        turn_id=card["turn_id"],
+        request_id=card["request_id"],
+        tool=card["tool"],
+        tool_definition_digest=card["tool_definition_digest"],
+        args_sha256=card["args_sha256"],
+        missing_capabilities=tuple(card["missing_capabilities"]),
+        session_allowed=card["risk"]["session_allowed"],
+        sandbox_escalation=card["risk"]["sandbox_escalation"],
+    )
+
+
+async def verified(
+    tx: Transaction, approval: ApprovalRecord, verdict: Verdict, jws: object
+) -> VerifiedDecision:
+    """The decision, of sound form, signed by its approver's key, bound to this approval."""
+    if not isinstance(jws, str):
+        raise DecisionMalformed("expected exactly one of `decision_jws` and `passkey`")
+    read = read_decision(jws)
+    if isinstance(read, Malformed):
+        raise DecisionMalformed(read.detail, faults=_faults(read.pointer, read.detail))
+    if mismatch := verdict_mismatch(read.payload, verdict):
+        raise DecisionMalformed(mismatch.detail, faults=_faults(mismatch.pointer, mismatch.detail))
+    key = await tx.key(read.kid)
+    if key is None or key.revoked_at is not None or key.principal != read.payload.approver:
+        raise DecisionSignature("the decision is not signed by an active key of its approver")
+    public = read_public_jwk(key.public_jwk)
+    signed = public if isinstance(public, Refused) else verify_decision(read, key=public)
+    if isinstance(signed, Refused):
+        raise DecisionSignature("the decision is not signed by an active key of its approver")
+    if pointer := binding_mismatch(signed.payload, binding_of(approval)):
+        detail = "is not what the approval has or allows"
+        raise DecisionBinding(f"{pointer} {detail}", faults=_faults(pointer, detail))
+    return signed
+
+
+async def check_time_and_nonce(
+    tx: Transaction, approval: ApprovalRecord, signed: VerifiedDecision, *, now: datetime
+) -> None:
+    """Refuse a lapsed payload and a nonce of another; bytes stored already pass."""
+    if any(stored.signed == signed.evidence for stored in approval.decisions):
+        return
+    if late := lapse(signed.payload, now=int(now.timestamp())):
+        raise DecisionExpired(late)
+    used = await tx.use_nonce(signed.payload.nonce, sha256_hex(signed.payload_bytes))
+    if used == "other":
+        detail = "was used by another decision"
+        raise DecisionReplayed(f"the nonce {detail}", faults=_faults("/nonce", detail))
+
+
+def check_approver(caller: Caller, approval: ApprovalRecord, payload: DecisionPayload) -> None:
+    """Refuse whoever may not decide this, or not so weakly bound."""
+    if payload.approver != caller.principal:
+        detail = "is not the caller"
+        raise DecisionApprover(f"the approver {detail}", faults=_faults("/approver", detail))
+    if not may_decide(caller, approval):
+        raise DecisionApprover("the agent's policy does not let the caller decide this")
+    if approval.card["required"]["assurance"] == "passkey":
+        raise DecisionApprover("this approval needs a passkey, a key is too weak")
+    if decides_as_program(caller, approval):
+        if payload.reason != PROGRAM_REASON:
+            detail = f"must be {PROGRAM_REASON!r} for a program"
+            raise DecisionApprover(f"the reason {detail}", faults=_faults("/reason", detail))
+        if NEVER_GRANTED.intersection(approval.card["missing_capabilities"]):
+            raise DecisionApprover("this approval needs a person")
+
+
+def effective_of(approval: ApprovalRecord, override: str | None) -> Effective:
+    """The arguments that a decision lets run; an edit equal to the proposal is none."""
+    card = approval.card
+    if override is None or override == card["args_canonical"]:
+        return Effective(card["args_canonical"], card["args_sha256"], edited=False)
+    return Effective(override, sha256_hex(override.encode()), edited=True)
+
+
+def already_decided(
+    approval: ApprovalRecord, payload: DecisionPayload, effective: Effective, *, now: datetime
+) -> bool:
+    """Whether the same was decided before; False while open. Raises what stands in the way."""
+    match approval.status:
+        case "pending":
+            return _decided_by_same(approval, payload, effective, now=now)
+        case "superseded":
+            by = approval.superseded_by
+            raise ApprovalSuperseded(f"{by!r} took its place", members={"superseded_by": by})
+        case "cancelled":
+            raise ApprovalCancelled("the run ended before the answer")
+        case "expired":
+            raise ApprovalExpired("the answer came after the approval's time")
+        case "approved" | "denied":
+            outcome = "approve" if approval.status == "approved" else "deny"
+            if payload.decision == outcome and (
+                outcome == "deny" or approval.effective_args_sha256 == effective.sha256
+            ):
+                return True
+            raise ApprovalDecided(
+                f"the approval was {approval.status} before",
+                members={"decided": _decided(approval, outcome)},
+            )
+
+
+def _decided_by_same(
+    approval: ApprovalRecord, payload: DecisionPayload, effective: Effective, *, now: datetime
+) -> bool:
+    if approval.expires_at is not None and approval.expires_at <= now:
+        raise ApprovalExpired("the answer came after the approval's time")
+    own = [one for one in approval.decisions if one.approver == payload.approver]
+    if payload.decision == "deny" or not own:
+        return False
+    if any(one.effective_args_sha256 == effective.sha256 for one in own):
+        return True
+    raise DecisionDuplicate("this approver has decided already; another's answer is awaited")
+
+
+async def check_edit(
+    approval: ApprovalRecord, effective: Effective, executor: ToolExecutor
+) -> None:
+    """Refuse edited arguments that are malformed, off schema, or vetoed (turn.md 6.5)."""
+    if not effective.edited:
+        return
+    parsed = parse_arguments(effective.canonical)
+    if not isinstance(parsed, Arguments):
+        raise _edit(parsed.pointer, parsed.defect)
+    tool = approval.card["tool"]
+    spec = executor.spec(tool)
+    if spec is None:
+        raise _edit("", f"the tool {tool!r} is not there any more")
+    if fault := schema_fault(spec, parsed.value):
+        raise _edit(fault.pointer, fault.detail)
+    verdict = await executor.pre_dispatch(tool, parsed.value)
+    if isinstance(verdict, DispatchDeny):
+        raise _edit("", verdict.reason)
+
+
+def _edit(pointer: str, detail: str) -> DecisionEdit:
+    return DecisionEdit(
+        f"the edited arguments do not hold: {detail}",
+        faults=(FieldFault(f"/override_args{pointer}", detail),),
+    )
+
+
+def _decided(approval: ApprovalRecord, outcome: str) -> dict[str, object]:
+    by = [one.approver for one in approval.decisions if one.decision == outcome]
+    at = approval.resolved_at
+    return {"decision": outcome, "by": by, "at": None if at is None else wire_time(at)}
+
+
+def _faults(pointer: str | None, detail: str) -> tuple[FieldFault, ...]:
+    return () if pointer is None else (FieldFault(pointer, detail),)
