@@ -29,6 +29,9 @@ from urllib.parse import quote
 
 from app.errors import StoreUnavailable
 from app.store.embedded_host import (
+    PORT,
+    SOCKET_NAME,
+    Account,
     account_for,
     binaries_for,
     create_cluster,
@@ -41,7 +44,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 DATABASE = "turngate"
-PORT = 5432
 START_SECONDS = 60
 LOG_BYTES = 8 << 20
 
@@ -121,25 +123,24 @@ class EmbeddedPostgres:
 
 @dataclass(frozen=True, slots=True)
 class _Postmaster:
-    """What a server that is ready says about itself in `postmaster.pid`."""
+    """What a living server says about itself in `postmaster.pid`."""
 
     pid: int
     socket: Path
+    is_ready: bool
 
     @classmethod
     def of(cls, data_dir: Path) -> _Postmaster | None:
-        """The one that serves `data_dir`; None while there is none, or just a stale file."""
+        """The one of `data_dir`; None while there is none, or just a stale file."""
         try:
             lines = (data_dir / "postgres" / "postmaster.pid").read_text().splitlines()
             pid = int(lines[0])
+            found = cls(pid, Path(lines[4]), is_ready=lines[7].strip() == "ready")
             command = Path(f"/proc/{pid}/cmdline").read_bytes()
         except (OSError, ValueError, IndexError):
             return None
         # Pids are used again, and a zombie's command line is empty.
-        is_ours = os.fsencode(_mark(data_dir)) in command.split(b"\0")
-        if not is_ours or len(lines) < 8 or lines[7].strip() != "ready":
-            return None
-        return cls(pid, Path(lines[4]))
+        return found if os.fsencode(_mark(data_dir)) in command.split(b"\0") else None
 
 
 def _running(data_dir: Path) -> _Postmaster:
@@ -154,32 +155,26 @@ def _running(data_dir: Path) -> _Postmaster:
             if locked(descriptor):
                 if launched:
                     break
-                _launch(data_dir, descriptor)
+                _launch(data_dir, account, descriptor)
                 launched = True
-            elif postmaster := _Postmaster.of(data_dir):
+            elif (postmaster := _Postmaster.of(data_dir)) and postmaster.is_ready:
                 return postmaster
     log = data_dir / "postgres.log"
     said = log.read_text(errors="replace").splitlines()[-5:] if log.exists() else []
     raise StoreUnavailable(f"Postgres in {cluster} did not get ready: {' | '.join(said)}")
 
 
-def _launch(data_dir: Path, descriptor: int) -> None:
+def _launch(data_dir: Path, account: Account, descriptor: int) -> None:
     """Start the keeper with the locked folder. Whatever an earlier server left is stale now."""
     cluster = data_dir / "postgres"
-    account = account_for(cluster)
     socket = socket_folder(cluster, account)
-    for stale in ("postmaster.pid", ".s.PGSQL.5432", ".s.PGSQL.5432.lock"):
-        (cluster / stale).unlink(missing_ok=True)
-        (socket / stale).unlink(missing_ok=True)
-    settings = _SETTINGS | {"unix_socket_directories": str(socket)}
-    options = [f"{name}={value}" for name, value in settings.items()]
-    command = [
-        str(binaries_for(account, installed_wheel()) / "postgres"),
-        "-D",
-        f"/proc/self/fd/{descriptor}",
-    ]
-    for option in (*options, _mark(data_dir)):
-        command += ["-c", option]
+    for stale in (cluster / "postmaster.pid", socket / SOCKET_NAME, socket / f"{SOCKET_NAME}.lock"):
+        stale.unlink(missing_ok=True)
+    program = binaries_for(account, installed_wheel()) / "postgres"
+    command = [str(program), "-D", f"/proc/self/fd/{descriptor}"]
+    settings = [f"{name}={value}" for name, value in _SETTINGS.items()]
+    for setting in (*settings, f"unix_socket_directories={socket}", _mark(data_dir)):
+        command += ["-c", setting]
     task = Task(cluster=descriptor, socket=str(socket), account=account.switch, command=command)
     with _open_log(data_dir) as log:
         subprocess.run(
@@ -216,7 +211,7 @@ def _mark(data_dir: Path) -> str:
 
 
 def _polls(seconds: float) -> Iterator[None]:
-    """Let the caller look again and again; a lock that is released wakes nobody in time."""
+    """Let the caller look again and again: waiting for a lock itself knows no time limit."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         yield

@@ -28,7 +28,8 @@ from app.errors import StoreUnavailable
 ACCOUNT = "turngate-postgres"
 BORROWED_ACCOUNTS = ("postgres", "nobody")
 PUBLIC_COPIES = Path("/var/lib/turngate")
-SOCKET_NAME = ".s.PGSQL.5432"
+PORT = 5432  # Nobody listens there: it only names the socket.
+SOCKET_NAME = f".s.PGSQL.{PORT}"
 
 # A unix socket's path is limited to 107 bytes, and a comma would be read as a list of folders.
 _GOOD_SOCKET = re.compile(r"[A-Za-z0-9/._+-]{1,99}")
