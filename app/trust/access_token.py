@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from app.trust.documents import first_problem, read_object
+from app.trust.documents import read_model
 from app.trust.jose import read_jws, verify_jws
 from app.trust.refusal import Refused, UnknownKey
 
@@ -88,20 +88,10 @@ def verify_access_token(
     payload = verify_jws(read, key=key)
     if isinstance(payload, Refused):
         return payload
-    claims = _read_claims(payload)
+    claims = read_model(_Claims, payload)
     if isinstance(claims, Refused):
         return claims
     return _foreign(claims, issuer, audience) or _untimely(claims, now, leeway) or _accepted(claims)
-
-
-def _read_claims(payload: bytes) -> _Claims | Refused:
-    if read_object(payload) is None:
-        return Refused("the claims must be one JSON object with no member twice")
-    try:
-        return _Claims.model_validate_json(payload)
-    except ValidationError as error:
-        pointer, problem = first_problem(error)
-        return Refused(f"claim {pointer}: {problem}")
 
 
 def _foreign(claims: _Claims, issuer: str, audience: str) -> Refused | None:

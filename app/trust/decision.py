@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
+from app.engine.arguments import canonical_bytes
 from app.trust import base64url
-from app.trust.documents import canonical, first_problem, is_canonical
-from app.trust.jose import SIGNATURE_BYTES, CompactJws, read_jws, verify_jws
+from app.trust.documents import first_problem, is_canonical
+from app.trust.jose import CompactJws, read_signed, verify_jws
 from app.trust.refusal import Refused
 
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ LIFETIME_S: Final = 900
 SKEW_S: Final = 60
 NONCE_BYTES: Final = 16
 TEXT_BYTES: Final = 4096
-_HEADER: Final = frozenset({"alg", "typ", "kid"})
 # Fields that must equal the approval's own, in the order in which a mismatch is reported.
 _BOUND: Final = (
     "tenant",
@@ -190,20 +190,14 @@ def build_payload(
 
 def canonical_payload(payload: DecisionPayload) -> bytes:
     """The bytes to sign."""
-    return canonical(payload.model_dump())
+    return canonical_bytes(payload.model_dump(mode="json"))
 
 
 def read_decision(text: str) -> ReadDecision | Malformed:
     """Everything about the posted `decision_jws` that can be judged without a key."""
-    token = read_jws(text, max_bytes=DECISION_BYTES)
+    token = read_signed(text, typ=DECISION_TYPE, max_bytes=DECISION_BYTES)
     if isinstance(token, Refused):
         return Malformed(token.reason)
-    if token.header.members != _HEADER:
-        return Malformed("the header must have exactly alg, typ and kid")
-    if token.header.alg != "ES256" or token.header.typ != DECISION_TYPE:
-        return Malformed(f"the header must have alg ES256 and typ {DECISION_TYPE}")
-    if len(token.signature) != SIGNATURE_BYTES:
-        return Malformed(f"the signature must be {SIGNATURE_BYTES} bytes, r then s")
     payload = read_payload(token.payload)
     return payload if isinstance(payload, Malformed) else ReadDecision(token, payload)
 

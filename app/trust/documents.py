@@ -1,36 +1,48 @@
-"""The JSON that is signed: read strictly, written in the one form of RFC 8785."""
+"""The JSON that is signed: read by the engine's strict rules, and only ever in one form."""
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any, Never
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import rfc8785
+from pydantic import BaseModel, ValidationError
+
+from app.engine.arguments import MAX_DEPTH, canonical_bytes, strict_loads
+from app.trust.refusal import Refused
 
 if TYPE_CHECKING:
-    from pydantic import ValidationError
+    from collections.abc import Callable, Mapping
+
+_M = TypeVar("_M", bound=BaseModel)
 
 
-def read_object(data: bytes) -> dict[str, Any] | None:
+def read_object(data: bytes, *, max_depth: int = MAX_DEPTH) -> dict[str, Any] | None:
     """The JSON object in `data`, or None: not UTF-8, no object, a member twice, NaN, too deep."""
     try:
-        value = _load(data)
-    except (ValueError, RecursionError):
+        # Numbers may be large: tokens of other issuers carry claims that are none of our business.
+        value = strict_loads(data, max_depth=max_depth, big_numbers=True)
+    except ValueError:
         return None
     return value if isinstance(value, dict) else None
-
-
-def canonical(value: Any) -> bytes:
-    """The RFC 8785 bytes of a JSON value. Raises `ValueError` where it has none (2^53, NaN)."""
-    return rfc8785.dumps(value)
 
 
 def is_canonical(data: bytes) -> bool:
     """Whether `data` is the RFC 8785 form of the value it spells."""
     try:
-        return canonical(_load(data)) == data
-    except (ValueError, RecursionError):
+        return canonical_bytes(strict_loads(data)) == data
+    except ValueError:
         return False
+
+
+def read_model(model: type[_M], data: bytes, *, max_depth: int = MAX_DEPTH) -> _M | Refused:
+    """The `model` that the JSON object in `data` spells, or the first thing wrong with it."""
+    if read_object(data, max_depth=max_depth) is None:
+        return Refused("expected one JSON object with no member twice")
+    return _validated(lambda: model.model_validate_json(data))
+
+
+def match_model(model: type[_M], members: Mapping[str, Any]) -> _M | Refused:
+    """The `model` that a JSON object already read makes, or the first thing wrong with it."""
+    return _validated(lambda: model.model_validate(members))
 
 
 def first_problem(error: ValidationError) -> tuple[str, str]:
@@ -39,18 +51,9 @@ def first_problem(error: ValidationError) -> tuple[str, str]:
     return "".join(f"/{part}" for part in first["loc"]), first["msg"]
 
 
-def _load(data: bytes) -> Any:
-    return json.loads(
-        data.decode(), object_pairs_hook=_each_member_once, parse_constant=_no_constant
-    )
-
-
-def _each_member_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members = dict(pairs)
-    if len(members) != len(pairs):
-        raise ValueError("a member name occurs twice")
-    return members
-
-
-def _no_constant(name: str) -> Never:
-    raise ValueError(f"{name} is not JSON")
+def _validated(validate: Callable[[], _M]) -> _M | Refused:
+    try:
+        return validate()
+    except ValidationError as error:
+        pointer, problem = first_problem(error)
+        return Refused(f"{pointer}: {problem}")

@@ -30,6 +30,7 @@ Algorithm = Literal["ES256", "RS256"]
 
 HEADER_BYTES: Final = 8 * 1024
 SIGNATURE_BYTES: Final = 64
+_SIGNED_MEMBERS: Final = frozenset({"alg", "typ", "kid"})
 _FORBIDDEN: Final = frozenset({"crit", "b64", "jwk", "jku", "x5u", "x5c"})
 
 
@@ -67,6 +68,20 @@ def read_jws(text: str, *, max_bytes: int) -> CompactJws | Refused:
     if isinstance(header, Refused):
         return header
     return CompactJws(text, header, payload, signature)
+
+
+def read_signed(text: str, *, typ: str, max_bytes: int) -> CompactJws | Refused:
+    """`read_jws` for what people and the service sign: ES256, and exactly `alg`, `typ`, `kid`."""
+    token = read_jws(text, max_bytes=max_bytes)
+    if isinstance(token, Refused):
+        return token
+    if token.header.members != _SIGNED_MEMBERS:
+        return Refused("the header must have exactly alg, typ and kid")
+    if token.header.alg != "ES256" or token.header.typ != typ:
+        return Refused(f"the header must have alg ES256 and typ {typ}")
+    if len(token.signature) != SIGNATURE_BYTES:
+        return Refused(f"the signature must be {SIGNATURE_BYTES} bytes, r then s")
+    return token
 
 
 def verify_jws(token: CompactJws, *, key: PublicKey) -> bytes | Refused:

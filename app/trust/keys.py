@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, ClassVar, Final, Literal, TypeAlias
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
+from app.engine.arguments import canonical_bytes
 from app.trust import base64url
-from app.trust.documents import canonical, read_object
+from app.trust.documents import read_object
 from app.trust.refusal import Refused
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class P256Key:
 
     def thumbprint(self) -> str:
         """The RFC 7638 thumbprint: base64url of the SHA-256 of the canonical public JWK."""
-        return base64url.encode(sha256(canonical(self.jwk())).digest())
+        return base64url.encode(sha256(canonical_bytes({**self.jwk()})).digest())
 
 
 @dataclass(frozen=True, slots=True)

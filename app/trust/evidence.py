@@ -1,0 +1,208 @@
+"""What a log has asked and what people signed, held against each other event by event.
+
+Three rules: a request shows the arguments whose digest it names; a decision is signed with a key of
+its approver and bound to the request that stands before it; nothing starts under a decision that
+does not cover exactly its arguments.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ConfigDict
+
+from app.trust.decision import (
+    ApprovalBinding,
+    DecisionPayload,
+    Malformed,
+    binding_mismatch,
+    read_decision,
+    verify_decision,
+)
+from app.trust.documents import match_model
+from app.trust.refusal import Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from app.trust.keys import P256Key
+
+
+class _Facts(BaseModel):
+    """The fields of an event's data that are looked at; the rest is the log's own business."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
+
+
+class _Risk(_Facts):
+    session_allowed: bool
+    sandbox_escalation: bool
+
+
+class _Required(_Facts):
+    count: int
+
+
+class _Requested(_Facts):
+    id: str
+    run_id: str
+    conversation_id: str
+    turn_id: str
+    request_id: str
+    tool: str
+    tool_definition_digest: str
+    args_canonical: str
+    args_sha256: str
+    missing_capabilities: list[str]
+    risk: _Risk
+    required: _Required
+
+    def binding(self, tenant: str) -> ApprovalBinding:
+        """The call that decisions on this request must be about."""
+        return ApprovalBinding(
+            tenant=tenant,
+            approval_id=self.id,
+            run_id=self.run_id,
+            conversation_id=self.conversation_id,
+            turn_id=self.turn_id,
+            request_id=self.request_id,
+            tool=self.tool,
+            tool_definition_digest=self.tool_definition_digest,
+            args_sha256=self.args_sha256,
+            missing_capabilities=tuple(self.missing_capabilities),
+            session_allowed=self.risk.session_allowed,
+            sandbox_escalation=self.risk.sandbox_escalation,
+        )
+
+
+class _Decided(_Facts):
+    approval_id: str
+    decision: str
+    approver: str
+    assurance: str
+    key_id: str
+    scope: str
+    covered_capabilities: list[str]
+    effective_args_sha256: str | None
+
+
+class _CoveredBy(_Facts):
+    kind: str
+    id: str
+
+
+class _Started(_Facts):
+    args_sha256: str
+    covered_by: _CoveredBy | None
+
+
+@dataclass(frozen=True, slots=True)
+class ApproverKey:
+    """A registered key, revoked or not, and the principal it belongs to."""
+
+    key: P256Key
+    principal: str
+
+
+@dataclass(slots=True)
+class Evidence:
+    """The requests and sound approvals of one log, in the order in which it tells them."""
+
+    tenant: str
+    keys: Mapping[str, ApproverKey]
+    decisions: int = 0
+    _requests: dict[str, _Requested] = field(default_factory=dict)
+    _approvers: defaultdict[tuple[str, str], set[str]] = field(
+        default_factory=lambda: defaultdict(set)
+    )
+
+    def problem(self, kind: str, data: Mapping[str, Any], private: bytes | None) -> str | None:
+        """What is wrong with an event of type `kind`, or None; sound ones are taken in."""
+        match kind:
+            case "approval.requested":
+                return self._requested(match_model(_Requested, data))
+            case "approval.decided":
+                self.decisions += 1
+                return self._decided(match_model(_Decided, data), private)
+            case "tool.started":
+                return self._started(match_model(_Started, data))
+            case _:
+                return None
+
+    def _requested(self, requested: _Requested | Refused) -> str | None:
+        if isinstance(requested, Refused):
+            return requested.reason
+        if _digest(requested.args_canonical) != requested.args_sha256:
+            return "args_sha256 is not the digest of args_canonical"
+        if requested.id in self._requests:
+            return "this approval was requested before"
+        self._requests[requested.id] = requested
+        return None
+
+    def _decided(self, decided: _Decided | Refused, private: bytes | None) -> str | None:
+        if isinstance(decided, Refused):
+            return decided.reason
+        request = self._requests.get(decided.approval_id)
+        if request is None:
+            return "no sound approval.requested for this decision stands before it"
+        payload = self._verified(decided, private)
+        if isinstance(payload, str):
+            return payload
+        if pointer := binding_mismatch(payload, request.binding(self.tenant)):
+            return f"the signed {pointer} is not that of approval.requested"
+        effective = _effective_digest(payload)
+        if _told(decided) != _signed(payload, effective):
+            return "the event tells other than what was signed"
+        if payload.decision == "approve":
+            self._approvers[payload.approval_id, effective].add(payload.approver)
+        return None
+
+    def _verified(self, decided: _Decided, private: bytes | None) -> DecisionPayload | str:
+        if decided.assurance != "key":
+            return f"assurance {decided.assurance!r} cannot be verified from an export"
+        read = read_decision((private or b"").decode(errors="replace"))
+        if isinstance(read, Malformed):
+            return f"the signed bytes are no decision: {read.detail}"
+        approver_key = self.keys.get(read.kid)
+        if approver_key is None or read.kid != decided.key_id:
+            return "the key that the decision names is not in the export, or not the event's"
+        if not decided.approver == read.payload.approver == approver_key.principal:
+            return "the key does not belong to the approver"
+        verified = verify_decision(read, key=approver_key.key)
+        return verified.reason if isinstance(verified, Refused) else verified.payload
+
+    def _started(self, started: _Started | Refused) -> str | None:
+        if isinstance(started, Refused):
+            return started.reason
+        cover = started.covered_by
+        if cover is None or cover.kind != "decision":
+            return None
+        request = self._requests.get(cover.id)
+        approvers = self._approvers[cover.id, started.args_sha256]
+        if request is None or len(approvers) < request.required.count:
+            return "too few sound approvals of exactly these arguments stand before this start"
+        return None
+
+
+def _told(decided: _Decided) -> tuple[object, ...]:
+    approves = decided.decision == "approve"
+    effective = decided.effective_args_sha256 if approves else None
+    return (decided.decision, decided.scope, decided.covered_capabilities, effective)
+
+
+def _signed(payload: DecisionPayload, effective: str) -> tuple[object, ...]:
+    covered = list(payload.covered_capabilities)
+    approves = payload.decision == "approve"
+    return (payload.decision, payload.scope, covered, effective if approves else None)
+
+
+def _effective_digest(payload: DecisionPayload) -> str:
+    edit = payload.override_args
+    return payload.args_sha256 if edit is None else _digest(edit)
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode()).hexdigest()

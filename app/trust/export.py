@@ -1,0 +1,223 @@
+"""An exported log: its format, and the verifier that needs nothing but the file.
+
+JSON lines. The first names the log and brings the public keys; each further line is one event, with
+the exact bytes that were hashed. The keys are the file's own word: whoever verifies compares the
+seal keys with those that the service publishes.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field
+
+from app.trust.chain import GENESIS, ChainRecord, verify_chain
+from app.trust.documents import match_model, read_model
+from app.trust.evidence import ApproverKey, Evidence
+from app.trust.keys import P256Key, PublicKey, read_key_set, read_public_jwk
+from app.trust.refusal import Refused
+from app.trust.seal import Seal, verify_seal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+# Arguments may nest 64 levels, and an event puts a few of its own around them.
+_EVENT_DEPTH: Final = 80
+_HASH = r"^[0-9a-f]{64}$"
+
+
+class _Line(BaseModel):
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
+
+
+class ExportedKey(_Line):
+    """An approver key that the log's decisions name."""
+
+    id: str
+    public_jwk: dict[str, str]
+    principal: str
+
+
+class ExportHeader(_Line):
+    """The first line of an export."""
+
+    format: Annotated[int, Field(ge=1, le=1)] = 1
+    kind: Literal["turngate.export"] = "turngate.export"
+    tenant: str
+    conversation_id: str
+    keys: list[ExportedKey]
+    seal_keys: list[dict[str, str]]
+    """Public JWKs of the service, each with its `kid`."""
+
+
+class _EventLine(_Line):
+    seq: int
+    body: str
+    private: str | None
+    prev_hash: Annotated[str, Field(pattern=_HASH)]
+    hash: Annotated[str, Field(pattern=_HASH)]
+
+
+class _Envelope(BaseModel):
+    model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
+
+    conversation_id: str
+    seq: int
+    type: str
+    data: dict[str, Any]
+
+
+class _Sealed(BaseModel):
+    model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
+
+    from_seq: int
+    through_seq: int
+    count: int
+    root: str
+    kid: str
+    signature: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that does not hold, and the line or event it was found at."""
+
+    where: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What was looked at; the log is sound when there are no findings."""
+
+    events: int
+    decisions: int
+    findings: list[Finding]
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """The file is no export at all."""
+
+    detail: str
+
+
+def header_line(header: ExportHeader) -> bytes:
+    """The first line of an export, with its line feed."""
+    return header.model_dump_json().encode() + b"\n"
+
+
+def event_line(record: ChainRecord) -> bytes:
+    """The line of one event, with its line feed."""
+    private = None if record.private is None else b64encode(record.private).decode()
+    line = {
+        "seq": record.seq,
+        "body": b64encode(record.body).decode(),
+        "private": private,
+        "prev_hash": record.prev_hash.hex(),
+        "hash": record.hash.hex(),
+    }
+    return orjson.dumps(line) + b"\n"
+
+
+def verify_export(lines: Iterable[bytes]) -> Report | Unreadable:
+    """Hash chain, seals and every signature of an export, from its lines alone."""
+    rest = iter(lines)
+    header = read_model(ExportHeader, next(rest, b""))
+    if isinstance(header, Refused):
+        return Unreadable(f"the first line: {header.reason}")
+    keys = _approver_keys(header.keys)
+    seal_keys = read_key_set(orjson.dumps({"keys": header.seal_keys}))
+    if isinstance(keys, Unreadable):
+        return keys
+    if isinstance(seal_keys, Refused):
+        return Unreadable(seal_keys.reason)
+    audit = _Audit(header.conversation_id, Evidence(header.tenant, keys), seal_keys)
+    findings = [found for at, line in enumerate(rest, 2) for found in audit.findings(at, line)]
+    return Report(len(audit.hashes), audit.evidence.decisions, findings)
+
+
+@dataclass(slots=True)
+class _Audit:
+    """The state of one pass over the events; what is broken is told once and then passed over."""
+
+    conversation_id: str
+    evidence: Evidence
+    seal_keys: Mapping[str, PublicKey]
+    hashes: dict[int, bytes] = field(default_factory=dict)
+    seq: int = 0
+    head: bytes = GENESIS
+    sealed_through: int = 0
+
+    def findings(self, at: int, line: bytes) -> Iterator[Finding]:
+        """What does not hold about the event on line `at`."""
+        record = _read_record(line)
+        if isinstance(record, str):
+            yield Finding(f"line {at}", record)
+            return
+        where = f"seq {record.seq}"
+        if broken := verify_chain([record], prev=self.head, after=self.seq):
+            yield Finding(where, broken.what)
+        self.seq, self.head = record.seq, record.hash
+        event = self._read_event(record)
+        if isinstance(event, str):
+            yield Finding(where, event)
+        elif problem := self._problem(event, record):
+            yield Finding(where, problem)
+        self.hashes[record.seq] = record.hash
+
+    def _read_event(self, record: ChainRecord) -> _Envelope | str:
+        event = read_model(_Envelope, record.body, max_depth=_EVENT_DEPTH)
+        if isinstance(event, Refused):
+            return f"body: {event.reason}"
+        if (event.conversation_id, event.seq) != (self.conversation_id, record.seq):
+            return "the body is of another place or another conversation"
+        return event
+
+    def _problem(self, event: _Envelope, record: ChainRecord) -> str | None:
+        if event.type != "log.sealed":
+            return self.evidence.problem(event.type, event.data, record.private)
+        sealed = match_model(_Sealed, event.data)
+        return sealed.reason if isinstance(sealed, Refused) else self._seal_problem(sealed)
+
+    def _seal_problem(self, sealed: _Sealed) -> str | None:
+        root = self.hashes.get(sealed.through_seq)
+        if root is None or root.hex() != sealed.root:
+            return "the root of the seal is not the hash of its last event"
+        start, self.sealed_through = self.sealed_through + 1, sealed.through_seq
+        if sealed.from_seq != start or sealed.count != sealed.through_seq - start + 1:
+            return "the seal does not follow the one before it"
+        key = self.seal_keys.get(sealed.kid)
+        if not isinstance(key, P256Key):
+            return "the key of the seal is not in the export"
+        seal = Seal(
+            self.conversation_id, sealed.from_seq, sealed.through_seq, sealed.count, sealed.root
+        )
+        refused = verify_seal(seal, signature=sealed.signature, kid=sealed.kid, key=key)
+        return f"the seal does not hold: {refused.reason}" if refused else None
+
+
+def _approver_keys(exported: Iterable[ExportedKey]) -> dict[str, ApproverKey] | Unreadable:
+    keys: dict[str, ApproverKey] = {}
+    for each in exported:
+        key = read_public_jwk(each.public_jwk)
+        if isinstance(key, Refused):
+            return Unreadable(f"key {each.id!r}: {key.reason}")
+        keys[each.id] = ApproverKey(key, each.principal)
+    return keys
+
+
+def _read_record(line: bytes) -> ChainRecord | str:
+    read = read_model(_EventLine, line)
+    if isinstance(read, Refused):
+        return read.reason
+    try:
+        body = b64decode(read.body, validate=True)
+        private = None if read.private is None else b64decode(read.private, validate=True)
+    except ValueError:
+        return "body and private must be base64"
+    hashes = bytes.fromhex(read.prev_hash), bytes.fromhex(read.hash)
+    return ChainRecord(read.seq, body, private, *hashes)

@@ -1,0 +1,228 @@
+"""The offline verifier: a sound export has no findings, and each kind of tampering has one."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.trust.chain import ChainRecord, link
+from app.trust.export import Finding, Report, Unreadable, verify_export
+from tests.trust.decisions import KEY
+from tests.trust.logs import (
+    DECIDED,
+    HEADER,
+    ROWS,
+    Row,
+    append,
+    body,
+    lines,
+    records,
+    seal_row,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+LOG = records()
+SOUND = lines(LOG)
+CHAIN = "hash does not cover body and private bytes"
+
+
+def findings(exported: Iterable[bytes]) -> list[Finding]:
+    report = verify_export(exported)
+    assert isinstance(report, Report)
+    return report.findings
+
+
+def test_a_sound_export_has_no_findings() -> None:
+    assert verify_export(SOUND) == Report(events=6, decisions=1, findings=[])
+
+
+def test_an_empty_log_and_a_log_with_two_seals_are_sound() -> None:
+    assert findings(SOUND[:1]) == []
+    log = records()
+    append(log, Row("run.created", {}))
+    append(log, seal_row(log, 6))
+    assert findings(lines(log)) == []
+
+
+def test_the_format_is_json_lines_that_name_themselves() -> None:
+    header = json.loads(SOUND[0])
+    assert (header["format"], header["kind"]) == (1, "turngate.export")
+    assert header["keys"] == [{"id": "key_1", "public_jwk": KEY.jwk, "principal": "alice"}]
+    assert all(line.endswith(b"\n") and line.count(b"\n") == 1 for line in SOUND)
+    assert json.loads(SOUND[1])["private"] is None
+
+
+def _header(**changed: Any) -> bytes:
+    return json.dumps(json.loads(SOUND[0]) | changed).encode()
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        b"",
+        b"{}",
+        b"\xff",
+        _header(format=2),
+        _header(kind="other"),
+        _header(keys=[{"id": "k", "public_jwk": {"kty": "oct"}, "principal": "a"}]),
+        _header(seal_keys=[{"kid": "a", **KEY.jwk}, {"kid": "a", **KEY.jwk}]),
+    ],
+    ids=["empty", "no header", "binary", "newer", "other kind", "unsound key", "one kid twice"],
+)
+def test_a_file_that_is_no_export_is_unreadable(first: bytes) -> None:
+    assert isinstance(verify_export([first, *SOUND[1:]]), Unreadable)
+
+
+def test_no_file_at_all_is_unreadable() -> None:
+    assert isinstance(verify_export([]), Unreadable)
+
+
+def _line(at: int, **changed: Any) -> bytes:
+    return json.dumps(json.loads(SOUND[at]) | changed).encode()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"", b"[]", b'{"seq":1}', _line(2, body="?"), _line(2, private="é"), _line(2, hash="00")],
+    ids=["empty", "a list", "too little", "body no base64", "private no base64", "a short hash"],
+)
+def test_a_line_that_is_no_event_is_found_by_its_number(line: bytes) -> None:
+    found = findings([*SOUND[:2], line, *SOUND[3:]])
+    assert found[0].where == "line 3"
+
+
+def _relinked(chained: list[ChainRecord], at: int, text: bytes) -> list[ChainRecord]:
+    """The log with another body at seq `at`, and every hash from there on made good."""
+    changed = list(chained[: at - 1])
+    for record in chained[at - 1 :]:
+        prev = changed[-1].hash if changed else bytes(32)
+        now = text if record.seq == at else record.body
+        digest = link(prev, now, record.private)
+        changed.append(replace(record, body=now, prev_hash=prev, hash=digest))
+    return changed
+
+
+@dataclass(frozen=True)
+class Tampered:
+    id: str
+    log: list[ChainRecord]
+    found: list[Finding]
+
+
+_GONE = "prev_hash is not the hash of the event before"
+_ROOT = "the root of the seal is not the hash of its last event"
+_OTHER_DATA = body(Row("conversation.created", {"principal": "mallory"}), 1)
+_SEAL = json.loads(LOG[5].body)["data"]
+
+
+def _resealed(**changed: Any) -> list[ChainRecord]:
+    return _relinked(LOG, 6, body(Row("log.sealed", _SEAL | changed), 6))
+
+
+_TAMPERED = (
+    Tampered("a body", [replace(LOG[0], body=_OTHER_DATA), *LOG[1:]], [Finding("seq 1", CHAIN)]),
+    Tampered(
+        "private bytes",
+        [*LOG[:4], replace(LOG[4], private=b"other"), LOG[5]],
+        [Finding("seq 5", CHAIN)],
+    ),
+    Tampered(
+        "an event left out",
+        [*LOG[:4], LOG[5]],
+        [
+            Finding("seq 6", "seq must be 5, found 6"),
+            Finding("seq 6", _ROOT),
+        ],
+    ),
+    Tampered("a rewritten chain", _relinked(LOG, 1, _OTHER_DATA), [Finding("seq 6", _ROOT)]),
+    Tampered(
+        "another place in the body",
+        _relinked(LOG, 1, body(ROWS[0], 2)),
+        [
+            Finding("seq 1", "the body is of another place or another conversation"),
+            Finding("seq 6", _ROOT),
+        ],
+    ),
+    Tampered(
+        "another conversation in the body",
+        _relinked(LOG, 1, body(ROWS[0], 1, "conv_2")),
+        [
+            Finding("seq 1", "the body is of another place or another conversation"),
+            Finding("seq 6", _ROOT),
+        ],
+    ),
+    Tampered(
+        "a body that is no JSON",
+        _relinked(LOG, 1, b"{"),
+        [
+            Finding("seq 1", "body: expected one JSON object with no member twice"),
+            Finding("seq 6", _ROOT),
+        ],
+    ),
+    Tampered(
+        "a decision told otherwise, resealed",
+        records((*ROWS[:2], replace(ROWS[2], data=DECIDED | {"scope": "session"}), ROWS[0])),
+        [Finding("seq 3", "the event tells other than what was signed")],
+    ),
+    Tampered(
+        "a seal that starts late",
+        _resealed(from_seq=2),
+        [Finding("seq 6", "the seal does not follow the one before it")],
+    ),
+    Tampered(
+        "a seal that counts wrong",
+        _resealed(count=4),
+        [Finding("seq 6", "the seal does not follow the one before it")],
+    ),
+    Tampered("a seal of the future", _resealed(through_seq=2**62), [Finding("seq 6", _ROOT)]),
+    Tampered(
+        "a seal by an unknown key",
+        _resealed(kid="seal-2"),
+        [Finding("seq 6", "the key of the seal is not in the export")],
+    ),
+    Tampered(
+        "a forged seal",
+        _resealed(signature="A" * 86),
+        [Finding("seq 6", "the seal does not hold: the signature does not hold")],
+    ),
+    Tampered(
+        "a seal without its fields",
+        _relinked(LOG, 6, body(Row("log.sealed", {}), 6)),
+        [Finding("seq 6", "/from_seq: Field required")],
+    ),
+)
+
+
+@pytest.mark.parametrize("case", _TAMPERED, ids=lambda case: case.id)
+def test_tampering_is_found_where_it_happened(case: Tampered) -> None:
+    assert findings(lines(case.log)) == case.found
+
+
+def test_a_break_is_told_once_and_the_rest_is_still_checked() -> None:
+    log = [LOG[0], replace(LOG[1], prev_hash=bytes(32)), *LOG[2:]]
+    assert findings(lines(log)) == [Finding("seq 2", _GONE)]
+
+
+def test_without_the_key_of_the_approver_a_decision_proves_nothing() -> None:
+    found = findings(lines(LOG, HEADER.model_copy(update={"keys": []})))
+    assert [finding.where for finding in found] == ["seq 3", "seq 4"]
+
+
+@given(at=st.integers(0, len(b"".join(SOUND)) - 1), bit=st.integers(0, 7))
+def test_a_flipped_bit_anywhere_raises_nothing(at: int, bit: int) -> None:
+    text = bytearray(b"".join(SOUND))
+    text[at] ^= 1 << bit
+    assert isinstance(verify_export(bytes(text).splitlines(keepends=True)), Report | Unreadable)
+
+
+@given(st.lists(st.binary(max_size=40), max_size=4))
+def test_random_lines_raise_nothing(rest: list[bytes]) -> None:
+    assert isinstance(verify_export([SOUND[0], *rest]), Report)
+    assert isinstance(verify_export(rest), Unreadable)
