@@ -24,6 +24,7 @@ from app.engine.assembler_document import AssemblerDocument
 from app.engine.assembler_reasoning import ReasoningParts
 from app.engine.document import read_document, write_document
 from app.engine.errors import CompletionError
+from app.engine.expect import members, require
 from app.engine.messages import AssistantContent, AssistantImage, AssistantText, ToolCall
 from app.engine.streaming import (
     Completed,
@@ -33,6 +34,7 @@ from app.engine.streaming import (
     PartialStreamedTurn,
     ReasoningDeltaItem,
     ReasoningItem,
+    StreamedResolution,
     StreamedTurn,
     TextItem,
     ToolCallArgumentsItem,
@@ -40,16 +42,17 @@ from app.engine.streaming import (
     ToolCallNameItem,
     UnknownItem,
 )
+from app.engine.turn_policy import TurnPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from app.engine.assembler_calls import Events
-    from app.engine.streaming import StreamedResolution, StreamItem
-    from app.engine.turn_policy import TurnPolicy
+    from app.engine.streaming import StreamItem
     from app.engine.usage import FinishReason
 
 KIND: Final = "streamed_turn_assembler"
+_RESOLUTION: Final = members(StreamedResolution)
 _FORWARD: Final[Events] = (EmitIngested(),)
 _ASSISTANT_CONTENT: Final[TypeAdapter[AssistantContent]] = TypeAdapter(AssistantContent)
 
@@ -68,6 +71,7 @@ class StreamedTurnAssembler:
     )
 
     def __init__(self, policy: TurnPolicy) -> None:
+        require(policy, TurnPolicy, "policy")
         self._policy = policy
         self._chunks: list[str] = []
         self._saw_text = False
@@ -129,6 +133,7 @@ class StreamedTurnAssembler:
 
     def resolve_pending_invalid(self, resolution: StreamedResolution) -> Events:
         """Go on after the run has decided on the parked call. Raises if none is parked."""
+        require(resolution, _RESOLUTION, "resolution")
         return self._calls.resolve(resolution)
 
     def finish(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
+from app.engine.assembler import StreamedTurnAssembler
 from app.engine.errors import CompletionError
 from app.engine.messages import AssistantContent, AssistantImage, AssistantText
 from app.engine.streaming import Completed, EmitIngested, InternalCallId
@@ -172,3 +174,11 @@ def test_nothing_is_taken_in_or_finished_while_a_call_awaits_its_decision() -> N
     assert ingesting.value.kind == finishing.value.kind == "response"
     assert streamed.dump() == before
     assert streamed.partial_turn().text == "hel"
+
+
+def test_arguments_of_the_wrong_type_are_refused() -> None:
+    wrong: Any = "add"
+    with pytest.raises(ValueError, match="policy: expected TurnPolicy, found str"):
+        StreamedTurnAssembler(wrong)
+    with pytest.raises(ValueError, match="resolution: expected Repaired or"):
+        assembler(whole("i1", "nope")).resolve_pending_invalid(wrong)
