@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, get_args
 
 if TYPE_CHECKING:
-    from types import UnionType
     from collections.abc import Iterable
+    from types import UnionType
 
 
 def members(union: object) -> UnionType:

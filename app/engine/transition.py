@@ -7,7 +7,7 @@ budget, and that is part of its state. A violation is raised right away, so noth
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeVar, TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from app.engine.run_record import RunRecord
 
