@@ -1,54 +1,52 @@
-"""What lies in the private column of an event, and how it is read back.
+"""What lies beside `approval.decided` in the private column: the signed bytes and what they say.
 
-- `run.created`: the agent's snapshot, the JSON document of `AgentRecord.spec`.
-- `message.assistant`: the engine's form of the reply (`app.turn.reply`).
-- `run.checkpointed`: the AgentRun document.
-- `approval.decided`: the evidence, the exact text of the signed decision.
+The service writes it; whoever rebuilds or audits decisions reads it. Fields are only ever added.
 """
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import TYPE_CHECKING
+from base64 import b64decode, b64encode
+from dataclasses import dataclass
 
 import orjson
 
-from app.engine.arguments import sha256_hex
-from app.log.approvals import ApprovalDecided
-from app.log.records import DecisionRecord
-from app.trust.decision import Malformed, read_decision
 
-if TYPE_CHECKING:
-    from app.log.envelope import Event
+@dataclass(frozen=True, slots=True)
+class SignedDecision:
+    """The verified document of a decision, and those of its fields that the event leaves out.
 
+    `signed` holds the exact bytes: a compact JWS, a passkey document, or the service's own seal.
+    """
 
-class BrokenEvidence(ValueError):
-    """An `approval.decided` whose private column holds no decision: the log was altered."""
+    signed: bytes
+    payload_sha256: str
+    override_args: str | None = None
+    note: str | None = None
+    reason: str | None = None
+    sandbox_mode: str | None = None
 
+    def encode(self) -> bytes:
+        """The private bytes."""
+        return orjson.dumps(
+            {
+                "signed": b64encode(self.signed).decode(),
+                "payload_sha256": self.payload_sha256,
+                "override_args": self.override_args,
+                "note": self.note,
+                "reason": self.reason,
+                "sandbox_mode": self.sandbox_mode,
+            }
+        )
 
-def decision_of(event: Event) -> DecisionRecord:
-    """The decision that an `approval.decided` records. Raises BrokenEvidence."""
-    decided = ApprovalDecided.model_validate(event.data)
-    evidence = event.private or b""
-    read = read_decision(evidence.decode(errors="replace"))
-    if isinstance(read, Malformed):
-        raise BrokenEvidence(f"event {event.seq} of {event.conversation_id!r}: {read.detail}")
-    payload = read.payload
-    return DecisionRecord(
-        approval_id=decided.approval_id,
-        decision=decided.decision,
-        approver=decided.approver,
-        caller=decided.caller,
-        assurance=decided.assurance,
-        key_id=decided.key_id,
-        scope=decided.scope,
-        covered_capabilities=decided.covered_capabilities,
-        override_args=payload.override_args,
-        note=payload.note,
-        reason=payload.reason,
-        sandbox_mode=payload.sandbox_mode,
-        payload_sha256=sha256_hex(read.token.payload),
-        effective_args_sha256=decided.effective_args_sha256,
-        signed=evidence,
-        at=datetime.fromisoformat(orjson.loads(event.body)["at"]),
-    )
+    @classmethod
+    def decode(cls, private: bytes) -> SignedDecision:
+        """The document in the private bytes. Raises KeyError or ValueError when it is not one."""
+        fields = orjson.loads(private)
+        return cls(
+            signed=b64decode(fields["signed"], validate=True),
+            payload_sha256=fields["payload_sha256"],
+            override_args=fields["override_args"],
+            note=fields["note"],
+            reason=fields["reason"],
+            sandbox_mode=fields["sandbox_mode"],
+        )

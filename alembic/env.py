@@ -1,0 +1,45 @@
+"""Migrates over asyncpg: for `app.store.migrations`, in a thread, and for the alembic command."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import asyncpg
+from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy.pool import NullPool
+
+from alembic import context
+from app.store.tables import metadata
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+
+def run(connection: Connection) -> None:
+    """All steps in one transaction: a migration happens as a whole or not at all."""
+    context.configure(
+        connection=connection,
+        target_metadata=metadata(),
+        compare_server_default=True,
+        include_schemas=False,
+    )
+    with context.begin_transaction():
+        context.run_migrations()
+
+
+async def connect_and_run(dsn: str) -> None:
+    """asyncpg reads the address itself, so that every form of it works that works elsewhere."""
+    engine = create_async_engine(
+        "postgresql+asyncpg://",
+        async_creator=lambda: asyncpg.connect(dsn),
+        poolclass=NullPool,
+    )
+    async with engine.connect() as connection:
+        await connection.run_sync(run)
+        await connection.commit()
+    await engine.dispose()
+
+
+address = context.config.attributes.get("dsn") or context.get_x_argument(as_dictionary=True)["dsn"]
+asyncio.run(connect_and_run(address))

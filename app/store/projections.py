@@ -1,0 +1,33 @@
+"""The one place that says what an event does to the projections. Pure: event in, changes out.
+
+The append and the rebuild both go through `project`, so what they make can only differ if a row was
+changed by other means.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from app.log import runs
+from app.store import projection_approvals, projection_runs
+from app.store.projection_fact import run_change
+
+if TYPE_CHECKING:
+    from app.store.changes import Change
+    from app.store.projection_fact import Fact
+
+_RULES = projection_runs.RULES | projection_approvals.RULES
+
+
+def project(fact: Fact) -> list[Change]:
+    """The changes that this event makes, in order."""
+    rule = _RULES.get(type(fact.payload))
+    changes = [] if rule is None else rule(fact, fact.payload)
+    if fact.event.trust.taints and fact.event.run_id is not None and not _starts_tainted(fact):
+        changes.append(run_change(fact, fact.event.run_id, tainted=True))
+    return changes
+
+
+def _starts_tainted(fact: Fact) -> bool:
+    """Whether the event's own rule has taken over the conversation's taint already."""
+    return isinstance(fact.payload, runs.RunCreated | runs.RunStarted | runs.RunResumed)

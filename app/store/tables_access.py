@@ -1,0 +1,123 @@
+"""Tables that no event rebuilds: agents, keys, and what may happen only once."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, ClassVar
+
+from sqlalchemy import CheckConstraint, Index, SmallInteger, UniqueConstraint
+from sqlalchemy import text as sql
+from sqlmodel import Field, SQLModel
+
+from app.store.table_base import NO_SEQUENCE, document, not_empty, number, octets, text, time
+
+
+class Agent(SQLModel, table=True):
+    """An agent as saved."""
+
+    __tablename__: ClassVar[str] = "agents"
+    __table_args__ = (not_empty("name"),)
+
+    tenant: str = text(key=True)
+    name: str = text(key=True)
+    spec: dict[str, Any] = document()
+    digest: str = text()
+    created_at: datetime = time()
+    updated_at: datetime = time()
+
+
+class ApproverKey(SQLModel, table=True):
+    """A public key. A reset marks the keys before it: they no longer count as having been there."""
+
+    __tablename__: ClassVar[str] = "approver_keys"
+    __table_args__ = (
+        not_empty(),
+        UniqueConstraint("tenant", "thumbprint"),
+        Index(None, "tenant", "principal", sql("id DESC")),
+    )
+
+    id: str = text(key=True)
+    tenant: str = text()
+    principal: str = text()
+    thumbprint: str = text()
+    public_jwk: dict[str, Any] = document()
+    label: str = text()
+    created_at: datetime = time()
+    revoked_at: datetime | None = time(null=True)
+    reset_at: datetime | None = time(null=True)
+
+
+class IdempotencyKey(SQLModel, table=True):
+    """A claimed key with the first answer; both are written in one transaction."""
+
+    __tablename__: ClassVar[str] = "idempotency_keys"
+    __table_args__ = (not_empty("key"), Index(None, "created_at"))
+
+    tenant: str = text(key=True)
+    principal: str = text(key=True)
+    key: str = text(key=True)
+    fingerprint: str = text()
+    status: int | None = Field(
+        sa_type=SmallInteger, nullable=True, sa_column_kwargs=NO_SEQUENCE, default=None
+    )
+    headers: dict[str, str] | None = document(null=True)
+    body: bytes | None = octets(null=True)
+    created_at: datetime = time()
+
+
+class Nonce(SQLModel, table=True):
+    """A decision's nonce and the payload that used it."""
+
+    __tablename__: ClassVar[str] = "nonces"
+    __table_args__ = (not_empty("nonce"),)
+
+    tenant: str = text(key=True)
+    nonce: str = text(key=True)
+    payload_sha256: str = text()
+
+
+class Revocation(SQLModel, table=True):
+    """Tokens that are refused: one by its `jti`, or a subject's issued before a time."""
+
+    __tablename__: ClassVar[str] = "revocations"
+    __table_args__ = (
+        CheckConstraint("kind IN ('jti', 'sub')", name="kind"),
+        not_empty("value"),
+        Index(None, "at"),
+    )
+
+    tenant: str = text(key=True)
+    kind: str = text(key=True)
+    value: str = text(key=True)
+    before: datetime | None = time(null=True)
+    at: datetime = time()
+
+
+class WorkspaceFileRow(SQLModel, table=True):
+    """A file of a conversation's workspace."""
+
+    __tablename__: ClassVar[str] = "workspace_files"
+    __table_args__ = (not_empty("path"),)
+
+    tenant: str = text()
+    conversation_id: str = text(key=True)
+    path: str = text(key=True)
+    content: bytes = octets()
+    trust: int = Field(sa_type=SmallInteger, sa_column_kwargs=NO_SEQUENCE)
+    updated_at: datetime = time()
+
+
+class StreamHold(SQLModel, table=True):
+    """A subscriber in lock-step with a run, or one that was demoted and may not be for a while."""
+
+    __tablename__: ClassVar[str] = "stream_holds"
+    __table_args__ = (not_empty("run_id"), not_empty("holder"))
+
+    tenant: str = text()
+    run_id: str = text(key=True)
+    holder: str = text(key=True)
+    principal: str = text()
+    window_events: int = number()
+    acked_seq: int = number()
+    renewed_at: datetime = time()
+    demoted_at: datetime | None = time(null=True)
