@@ -1,0 +1,58 @@
+"""The tools of this deployment, as everybody of a tenant may see them (service.md 3)."""
+
+from __future__ import annotations
+
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from app.log.queries import Page
+    from app.policy.capability import CapabilitySet
+    from app.policy.profile import Origin
+
+
+class ListedTool(Protocol):
+    """What is shown of one tool; `why_not` says why it is not viable here, and is None if it is."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def description(self) -> str: ...
+    @property
+    def parameters(self) -> Mapping[str, Any]: ...
+    @property
+    def origin(self) -> Origin: ...
+    @property
+    def required_capabilities(self) -> CapabilitySet: ...
+    @property
+    def ingests_untrusted(self) -> bool: ...
+    @property
+    def idempotent(self) -> bool: ...
+    @property
+    def definition_digest(self) -> str: ...
+    @property
+    def why_not(self) -> str | None: ...
+
+
+class ToolCatalogue(Protocol):
+    """Every tool an agent may name, viable or not."""
+
+    def tools(self) -> Sequence[ListedTool]: ...
+    def servers(self) -> Sequence[str]:
+        """The MCP servers whose tools may be named together, as `server:*`."""
+        ...
+
+
+class ToolListing:
+    """Lists the catalogue by name."""
+
+    def __init__(self, catalogue: ToolCatalogue) -> None:
+        self._catalogue = catalogue
+
+    def page(self, page: Page) -> list[ListedTool]:
+        """Tools in the order of their names; `before` is the last name seen."""
+        tools = sorted(self._catalogue.tools(), key=attrgetter("name"))
+        rest = [tool for tool in tools if page.before is None or tool.name > page.before]
+        return rest[: page.limit]
