@@ -1,4 +1,5 @@
-"""Signing payloads, the python-jose fence, key proofs and the audit chain.
+"""Signing payloads, the python-jose fence, key statements, the audit chain and its offline verifier.
 
-Pure cryptography over bytes: no I/O, no clock, no randomness.
+Pure cryptography over bytes: no I/O, no clock, no randomness. What does not hold is a value with a
+reason (`Refused`, `Malformed`), never an exception, whatever bytes come in.
 """

@@ -50,6 +50,13 @@ def test_t67_a_decision_signed_by_another_key_is_refused() -> None:
     assert verify_decision(read, key=KEY.public) == Refused("the signature does not hold")
 
 
+@pytest.mark.parametrize("typ", ["turngate-answer+jws", "turngate-key-proof+jws"])
+def test_t68_an_answer_offered_as_an_approval_fails(typ: str) -> None:
+    """T68: each kind of artifact has its own `typ`, in the header and in the payload."""
+    assert isinstance(read_decision(signed(APPROVE, typ=typ)), Malformed)
+    assert isinstance(read_decision(signed(APPROVE | {"typ": "turngate.answer"})), Malformed)
+
+
 OTHER = compact(APPROVE)
 _TOKENS = {
     "four parts": signed(APPROVE) + ".QQ",

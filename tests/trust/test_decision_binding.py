@@ -83,7 +83,7 @@ _MISMATCHES = (
 
 
 @pytest.mark.parametrize("case", _MISMATCHES, ids=lambda case: case.id)
-def test_the_first_field_that_is_not_the_calls_own_is_named(case: Mismatch) -> None:
+def test_t68_the_first_field_that_is_not_the_calls_own_is_named(case: Mismatch) -> None:
     assert binding_mismatch(payload_of(case.fields), case.binding) == case.pointer
 
 

@@ -126,6 +126,11 @@ def test_a_statement_about_anything_else_is_refused(change: dict[str, Any]) -> N
     assert isinstance(endorse(endorsement(ENDORSEMENT | change)), Refused)
 
 
+@pytest.mark.parametrize("life", [1, 600])
+def test_a_statement_may_live_from_one_second_to_ten_minutes(life: int) -> None:
+    assert isinstance(prove(proof(PROOF | {"exp": NOW + life})), VerifiedStatement)
+
+
 @pytest.mark.parametrize("name", list(PROOF))
 def test_a_statement_without_one_of_its_fields_is_refused(name: str) -> None:
     assert isinstance(prove(proof({k: v for k, v in PROOF.items() if k != name})), Refused)
