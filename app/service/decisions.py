@@ -41,7 +41,7 @@ from app.trust.decision import (
 from app.trust.keys import read_public_jwk
 from app.trust.refusal import Refused
 from app.turn.ports import DispatchDeny
-from app.turn.schema import schema_fault
+from app.turn.schema import Schemas
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -198,8 +198,8 @@ async def check_edit(
     spec = executor.spec(tool)
     if spec is None:
         raise _edit("", f"the tool {tool!r} is not there any more")
-    if fault := schema_fault(spec, parsed.value):
-        raise _edit(fault.pointer, fault.detail)
+    if problems := Schemas().problems(spec, parsed.value):
+        raise _edit("", "; ".join(problems))
     verdict = await executor.pre_dispatch(tool, parsed.value)
     if isinstance(verdict, DispatchDeny):
         raise _edit("", verdict.reason)

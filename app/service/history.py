@@ -1,0 +1,99 @@
+"""The messages of earlier runs, folded from the log, as the input history of a new one.
+
+A run that has ended left every call with its result, so what is folded here is canonical in the
+sense of agent-run.md 9.2. The log is immutable: the same range gives the same history, always.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from app.engine.messages import (
+    AssistantMessage,
+    ToolCall,
+    ToolResult,
+    ToolResultText,
+    UserMessage,
+    UserText,
+)
+from app.turn.reply import decode_reply
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from app.engine.messages import Message
+    from app.log.envelope import Event
+
+HISTORY_EVENTS: Final = (
+    "run.started",
+    "message.user",
+    "message.assistant",
+    "tool.completed",
+    "tool.failed",
+    "tool.settled",
+)
+
+
+@dataclass(slots=True)
+class _Exchange:
+    """One run's messages in the making; `batch` maps the open calls to their ids in the log."""
+
+    said: UserMessage
+    messages: list[Message] = field(default_factory=list)
+    calls: dict[str, ToolCall] = field(default_factory=dict)
+    results: dict[str, str] = field(default_factory=dict)
+
+    def reply(self, event: Event) -> None:
+        turn, _ = decode_reply(event.private or b"")
+        self.close_batch()
+        if not turn.choice:
+            return
+        self.messages.append(AssistantMessage(id=turn.message_id, content=turn.choice))
+        calls = [part for part in turn.choice if isinstance(part, ToolCall)]
+        ids = [part["call_id"] for part in event.data["content"] if part["type"] == "tool_call"]
+        self.calls = dict(zip(ids, calls, strict=True))
+
+    def close_batch(self) -> None:
+        if self.calls:
+            content = tuple(
+                ToolResult.of(call, (ToolResultText(text=self.results[call_id]),))
+                for call_id, call in self.calls.items()
+            )
+            self.messages.append(UserMessage(content=content))
+        self.calls, self.results = {}, {}
+
+
+def user_message(data: dict[str, Any]) -> UserMessage:
+    """The engine's form of a `message.user`."""
+    return UserMessage(content=tuple(UserText(text=part["text"]) for part in data["content"]))
+
+
+def result_text(event: Event) -> str:
+    """The text of a result event, as the model saw it."""
+    data = event.data
+    text: str = data["error"] if event.type == "tool.failed" else data["result"]
+    return text
+
+
+def fold_history(events: Iterable[Event], *, before_run: str) -> list[Message]:
+    """The messages of every run that was driven before `before_run`, in the order driven."""
+    said: dict[str, UserMessage] = {}
+    driven: dict[str, _Exchange] = {}
+    for event in events:
+        run_id = event.run_id
+        if run_id is None or run_id == before_run:
+            continue
+        if event.type == "message.user":
+            said[run_id] = user_message(event.data)
+        elif event.type == "run.started":
+            driven[run_id] = _Exchange(said[run_id])
+        elif event.type == "message.assistant":
+            driven[run_id].reply(event)
+        elif run_id in driven:
+            driven[run_id].results[event.data["call_id"]] = result_text(event)
+    messages: list[Message] = []
+    for exchange in driven.values():
+        exchange.close_batch()
+        messages.extend((exchange.said, *exchange.messages))
+    return messages

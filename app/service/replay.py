@@ -1,0 +1,268 @@
+"""Where a run stands: its AgentRun and its open calls, from the last checkpoint and the log.
+
+The log is the truth and the checkpoint a short cut: without one, or with one that does not load,
+the same AgentRun is rebuilt from the run's events. A turn that resumes after a pause and one that
+takes over from a dead worker start from here alike.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from app.engine.agent_run import AgentRun
+from app.engine.commands import Retry
+from app.engine.errors import InvalidRunDocument, UnsupportedRunFormat
+from app.engine.messages import AssistantMessage, ToolCall
+from app.log.queries import LogScope
+from app.policy.capability import NO_CAPABILITIES
+from app.service.history import HISTORY_EVENTS, fold_history, result_text, user_message
+from app.turn.reply import replay_reply
+from app.turn.transcript import CallMark, LoggedCall, Note, Transcript
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from app.engine.commands import PendingToolCall
+    from app.log.envelope import Event
+    from app.log.records import RunRecord
+    from app.service.ports import Session
+    from app.turn.options import ApprovalDecision
+
+RUN_EVENTS: Final = (
+    "message.user",
+    "run.started",
+    "run.resumed",
+    "run.paused",
+    "run.checkpointed",
+    "step.started",
+    "step.discarded",
+    "step.completed",
+    "message.assistant",
+    "approval.requested",
+    "approval.resolved",
+    "tool.started",
+    "tool.completed",
+    "tool.failed",
+    "tool.settled",
+)
+# More than any run may take: the turn sets its own budget before it asks the model for anything.
+REPLAY_TURNS: Final = 1_000_000
+
+
+@dataclass(slots=True)
+class Standing:
+    """What the log says of a run so far. `stalled` counts its turns since it last got anywhere."""
+
+    run: AgentRun
+    user_text: str
+    turns: int = 0
+    stalled: int = 0
+    executed: set[str] = field(default_factory=set)
+    batch: dict[str, LoggedCall] = field(default_factory=dict)
+    answered: set[str] = field(default_factory=set)
+    notes: list[Note] = field(default_factory=list)
+    interrupted_attempt: int | None = None
+
+    def transcript(self) -> Transcript:
+        """What the next turn starts from."""
+        return Transcript(
+            run=self.run,
+            turn_number=self.turns + 1,
+            user_text=self.user_text,
+            open_calls=tuple(
+                call for call_id, call in self.batch.items() if call_id not in self.answered
+            ),
+            notes=tuple(self.notes),
+            interrupted_attempt=self.interrupted_attempt,
+        )
+
+
+async def standing(
+    session: Session, run: RunRecord, decided: Mapping[str, ApprovalDecision]
+) -> Standing:
+    """Fold the run. `decided` are its verified decisions by approval id."""
+    scope = LogScope(run.conversation_id, run.id)
+    events = await session.events_of(scope, RUN_EVENTS, after=0, limit=None)
+    checkpoint, at = _checkpoint(events)
+    if checkpoint is None:
+        log = LogScope(run.conversation_id)
+        earlier = await session.events_of(log, HISTORY_EVENTS, after=0, limit=None)
+        history = fold_history(earlier, before_run=run.id)
+        said = next(event for event in events if event.type == "message.user")
+        checkpoint = AgentRun.new(user_message(said.data)).with_history(history)
+    fold = _Fold(checkpoint.max_turns(REPLAY_TURNS), at, decided)
+    for event in events:
+        fold.take(event)
+    return fold.standing
+
+
+def _checkpoint(events: list[Event]) -> tuple[AgentRun | None, int]:
+    """The newest document that loads, and its seq; the AgentRun of the whole log otherwise."""
+    for event in reversed(events):
+        if event.type == "run.checkpointed" and event.private is not None:
+            try:
+                return AgentRun.load(event.private), event.seq
+            except (UnsupportedRunFormat, InvalidRunDocument):
+                return None, 0
+    return None, 0
+
+
+class _Fold:
+    """Takes a run's events in order; what the checkpoint holds already is not fed again."""
+
+    def __init__(
+        self, run: AgentRun, checkpoint_seq: int, decided: Mapping[str, ApprovalDecision]
+    ) -> None:
+        self.standing = Standing(run, "")
+        self._checkpoint_seq = checkpoint_seq
+        self._decided = decided
+        # Messages of the run up to and with the reply at hand, the prompt included.
+        self._messages = 1
+        self._folds: dict[str, Callable[[Event], None]] = {
+            "message.user": self._said,
+            "run.started": self._turn_began,
+            "run.resumed": self._turn_began,
+            "run.paused": self._got_somewhere,
+            "run.checkpointed": self._loaded,
+            "step.completed": self._got_somewhere,
+            "step.started": self._attempt_began,
+            "step.discarded": self._attempt_taken_back,
+            "message.assistant": self._reply,
+            "approval.requested": self._asked,
+            "approval.resolved": self._resolved,
+            "tool.started": self._started,
+            "tool.completed": self._answered,
+            "tool.failed": self._answered,
+            "tool.settled": self._answered,
+        }
+
+    def take(self, event: Event) -> None:
+        """Fold one event; one that has no fold says nothing about where a run stands."""
+        fold = self._folds.get(event.type)
+        if fold is not None:
+            fold(event)
+
+    def _said(self, event: Event) -> None:
+        self.standing.user_text = "\n".join(part["text"] for part in event.data["content"])
+
+    def _turn_began(self, _event: Event) -> None:
+        self.standing.turns += 1
+        self.standing.stalled += 1
+
+    def _got_somewhere(self, _event: Event) -> None:
+        self.standing.stalled = 0
+
+    def _attempt_began(self, event: Event) -> None:
+        self.standing.interrupted_attempt = event.data["attempt"]
+
+    def _attempt_taken_back(self, _event: Event) -> None:
+        self.standing.interrupted_attempt = None
+
+    def _reply(self, event: Event) -> None:
+        state = self.standing
+        state.interrupted_attempt = None
+        self._messages += 2 if state.batch else 1
+        calls = [part for part in event.data["content"] if part["type"] == "tool_call"]
+        state.answered = set()
+        state.batch = {
+            call["call_id"]: LoggedCall(
+                call_id=call["call_id"],
+                request_id=call["request_id"],
+                tool=call["tool"],
+                position=index,
+                turn_id=event.turn_id or "",
+                step=event.step or 0,
+            )
+            for index, call in enumerate(calls)
+        }
+        if event.seq > self._checkpoint_seq:
+            replay_reply(state.run, event.private or b"")
+            self._place()
+
+    def _loaded(self, event: Event) -> None:
+        if event.seq == self._checkpoint_seq:
+            self._place()
+
+    def _place(self) -> None:
+        """Turn the order of the calls into their positions in the machine's own message."""
+        state = self.standing
+        if state.run.state() != "executing_tools":
+            return
+        reply = next(
+            message
+            for message in reversed(state.run.messages())
+            if isinstance(message, AssistantMessage)
+        )
+        positions = [
+            index for index, part in enumerate(reply.content) if isinstance(part, ToolCall)
+        ]
+        for call, position in zip(list(state.batch.values()), positions, strict=True):
+            state.batch[call.call_id] = replace(call, position=position)
+
+    def _asked(self, event: Event) -> None:
+        call = self.standing.batch.get(event.data["call_id"])
+        if call is not None:
+            # A started call that is asked again stays started: only the re-run is being decided.
+            mark = call.mark if call.mark is CallMark.STARTED else CallMark.ASKED
+            self.standing.batch[call.call_id] = replace(
+                call, mark=mark, approval_id=event.data["id"]
+            )
+
+    def _resolved(self, event: Event) -> None:
+        call = self.standing.batch.get(event.data["call_id"])
+        if call is not None and event.data["status"] == "superseded":
+            self.standing.batch[call.call_id] = replace(
+                call, mark=CallMark.WAITING, approval_id=None
+            )
+
+    def _started(self, event: Event) -> None:
+        call_id = event.data["call_id"]
+        self.standing.executed.add(call_id)
+        call = self.standing.batch.get(call_id)
+        if call is None:
+            return
+        # This start used up its decision; one asked for from now on is about the next start.
+        started = replace(
+            call, mark=CallMark.STARTED, attempts=event.data["attempt"], approval_id=None
+        )
+        decision = self._decided.get(call.approval_id or "")
+        if decision is not None:
+            self._note(decision)
+            edit = decision.override.modified_args_json if decision.override else ""
+            started = replace(
+                started,
+                started_args=edit or None,
+                sandbox_mode=decision.sandbox_mode,
+                covered=decision.covered or NO_CAPABILITIES,
+            )
+        self.standing.batch[call_id] = started
+
+    def _note(self, decision: ApprovalDecision) -> None:
+        """Keep an approver's note where it belongs: behind the results of the open batch."""
+        if decision.override is not None and decision.override.injected_context:
+            self.standing.notes.append(
+                Note(after_messages=self._messages + 1, text=decision.override.injected_context)
+            )
+
+    def _answered(self, event: Event) -> None:
+        state, call_id = self.standing, event.data["call_id"]
+        call = state.batch.get(call_id)
+        if call is None:
+            return
+        state.answered.add(call_id)
+        decision = self._decided.get(call.approval_id or "")
+        if decision is not None and call.mark is not CallMark.STARTED:
+            self._note(decision)
+        if event.seq > self._checkpoint_seq:
+            pending = _pending(state.run, call.position)
+            text = result_text(event)
+            state.run.answer_tool_call(
+                pending.answer(text)
+                if pending.kind == "execute"
+                else pending.answer_malformed(Retry(feedback=text))
+            )
+
+
+def _pending(run: AgentRun, position: int) -> PendingToolCall:
+    return next(call for call in run.pending_tool_calls() if call.position == position)
