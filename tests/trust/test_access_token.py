@@ -132,6 +132,15 @@ def test_a_claim_of_another_value_or_type_is_refused(change: dict[str, Any]) -> 
     assert isinstance(verify(of(CLAIMS | change)), Refused)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [{"sub": "a"}, {"sub": "é" * 255}, {"tid": "t"}, {"exp": 253_402_300_799}, {"iat": 0}],
+    ids=["one character", "255 characters", "a short tenant", "the last second", "long ago"],
+)
+def test_claims_on_their_bounds_are_taken(change: dict[str, Any]) -> None:
+    assert isinstance(verify(of(CLAIMS | change)), AccessClaims)
+
+
 @pytest.mark.parametrize("name", ["iss", "aud", "sub", "tid", "scope", "exp", "iat"])
 def test_a_missing_claim_is_refused(name: str) -> None:
     token = of({k: v for k, v in CLAIMS.items() if k != name})

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import BaseModel
 
-from app.trust.documents import is_canonical, read_object
+from app.trust.documents import is_canonical, match_model, read_model, read_object
+from app.trust.refusal import Refused
 
 _REFUSED = {
     "not UTF-8": b'{"a":"\xff"}',
@@ -33,6 +35,29 @@ def test_numbers_of_others_may_be_large_and_nesting_has_a_bound() -> None:
     assert read_object(b'{"a":18446744073709551615}') == {"a": 18446744073709551615}
     assert read_object(b'{"a":[[1]]}', max_depth=3) == {"a": [[1]]}
     assert read_object(b'{"a":[[1]]}', max_depth=2) is None
+
+
+class Point(BaseModel):
+    """A model to read."""
+
+    x: int
+    y: int
+
+
+def test_a_model_is_read_from_bytes_and_from_members() -> None:
+    assert read_model(Point, b'{"x":1,"y":2}') == Point(x=1, y=2)
+    assert match_model(Point, {"x": 1, "y": 2}) == Point(x=1, y=2)
+
+
+def test_the_first_problem_of_a_model_is_named() -> None:
+    assert read_model(Point, b'{"z":1}') == Refused("/x: Field required")
+    assert match_model(Point, {"x": 1}) == Refused("/y: Field required")
+
+
+def test_a_model_is_never_read_from_an_unsound_object() -> None:
+    refusal = Refused("expected one JSON object with no member twice")
+    assert read_model(Point, b'{"x":1,"x":1,"y":2}') == refusal
+    assert read_model(Point, b'{"x":1,"y":2}', max_depth=0) == refusal
 
 
 @pytest.mark.parametrize("data", _REFUSED.values(), ids=_REFUSED.keys())

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from jose import jws
 
 from app.trust import base64url
-from app.trust.jose import CompactJws, read_jws, sign_jws, verify_jws
+from app.trust.jose import CompactJws, read_jws, read_signed, sign_jws, verify_jws
 from app.trust.keys import PublicKey, RsaKey, derive_signing_key
 from app.trust.refusal import Refused
 from tests.trust.signer import RsaSigner, Signer, b64, compact, join, signing_input
@@ -67,6 +67,33 @@ def test_an_rsa_key_serves_rs256_alone() -> None:
     assert isinstance(check(GOOD, key), Refused)
     forged = join(HEAD | {"alg": "RS256"}, PAYLOAD, bytes(256))
     assert isinstance(check(forged, key), Refused)
+
+
+def _signed(text: str) -> CompactJws | Refused:
+    return read_signed(text, typ="JWT", max_bytes=LIMIT)
+
+
+def test_what_is_signed_by_people_has_exactly_three_header_members() -> None:
+    assert isinstance(_signed(GOOD), CompactJws)
+    for head in (HEAD | {"cty": "json"}, {k: v for k, v in HEAD.items() if k != "typ"}):
+        refusal = _signed(KEY.jws(head, PAYLOAD))
+        assert refusal == Refused("the header must have exactly alg, typ and kid")
+
+
+@pytest.mark.parametrize("change", [{"alg": "RS256"}, {"typ": "JWS"}], ids=["alg", "typ"])
+def test_what_is_signed_by_people_is_es256_of_one_type(change: dict[str, Any]) -> None:
+    refusal = _signed(KEY.jws(HEAD | change, PAYLOAD))
+    assert refusal == Refused("the header must have alg ES256 and typ JWT")
+
+
+@pytest.mark.parametrize("size", [63, 65])
+def test_what_is_signed_by_people_has_a_signature_of_64_bytes(size: int) -> None:
+    refusal = _signed(join(HEAD, PAYLOAD, bytes(size)))
+    assert refusal == Refused("the signature must be 64 bytes, r then s")
+
+
+def test_a_refused_form_stays_refused() -> None:
+    assert _signed("a.b") == Refused("the token must have exactly three parts")
 
 
 _SHAPES = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import urlsafe_b64decode
 from typing import Any
 
 import pytest
@@ -66,6 +67,15 @@ def test_any_other_jwk_is_refused(jwk: dict[str, object]) -> None:
     assert isinstance(read_public_jwk(jwk), Refused)
 
 
+@pytest.mark.parametrize(("member", "secret"), [("x", 379), ("y", 43)])
+def test_a_coordinate_keeps_its_leading_zero(member: str, secret: int) -> None:
+    jwk = Signer.of(secret).jwk
+    raw = urlsafe_b64decode(jwk[member] + "=")
+    assert raw[0] == 0
+    assert isinstance(read_public_jwk(jwk), P256Key)
+    assert isinstance(read_public_jwk(jwk | {member: b64(raw[1:])}), Refused)
+
+
 @given(st.dictionaries(st.sampled_from(["kty", "crv", "x", "y"]), st.text() | st.integers()))
 def test_no_jwk_raises(jwk: dict[str, object]) -> None:
     assert isinstance(read_public_jwk(jwk), Refused)
@@ -79,6 +89,13 @@ def test_a_signing_key_depends_on_its_chance_alone_and_survives_its_file() -> No
     again = read_signing_key(key.pem())
     assert isinstance(again, SigningKey)
     assert again.public.jwk() == key.public.jwk()
+
+
+def test_chance_wraps_around_below_the_order_of_the_curve() -> None:
+    order = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
+    for chance, secret in ((order - 1, 1), (order - 2, order - 1)):
+        key = derive_signing_key(chance.to_bytes(40, "big"))
+        assert key.public.thumbprint() == Signer.of(secret).public.thumbprint()
 
 
 def test_the_wrong_amount_of_chance_is_a_broken_contract() -> None:
