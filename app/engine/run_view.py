@@ -154,8 +154,6 @@ class RunView:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, RunView) and self._record == other._record
 
-    __hash__ = None  # type: ignore[assignment]
-
     @override
     def __repr__(self) -> str:
         record = self._record
