@@ -1,0 +1,31 @@
+"""The built-in tools, one a file; a new one is added to `builtin_tools` (service.md 3)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from app.tools.builtin.clock_now import clock_now
+from app.tools.builtin.files_delete import FILES_DELETE
+from app.tools.builtin.files_list import FILES_LIST
+from app.tools.builtin.files_read import FILES_READ
+from app.tools.builtin.files_write import FILES_WRITE
+from app.tools.builtin.http_fetch import http_fetch
+from app.tools.builtin.http_post import http_post
+
+if TYPE_CHECKING:
+    from app.tools.http import OutboundHttp
+    from app.tools.registry import RegisteredTool
+    from app.turn.ports import Clock
+
+
+def builtin_tools(clock: Clock, http: OutboundHttp) -> tuple[RegisteredTool, ...]:
+    """Every built-in tool of this version."""
+    return (
+        clock_now(clock),
+        FILES_LIST,
+        FILES_READ,
+        FILES_WRITE,
+        FILES_DELETE,
+        http_fetch(http),
+        http_post(http),
+    )

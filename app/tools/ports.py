@@ -1,0 +1,58 @@
+"""What tools need of the house: the files of a conversation. The store fulfils `WorkspaceStore`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from app.log.records import WorkspaceFile
+    from app.policy.taint import Trust
+
+
+@dataclass(frozen=True, slots=True)
+class FileEntry:
+    """A file as listed; `path` is normalised and relative to the workspace."""
+
+    path: str
+    size_bytes: int
+
+
+class WorkspaceFull(Exception):
+    """The file, or the workspace with it, would be larger than allowed; the message says which."""
+
+
+class Workspace(Protocol):
+    """The files that the tools of one run see. Paths have passed `app.tools.paths`."""
+
+    async def list(self) -> Sequence[FileEntry]:
+        """All files, ordered by path."""
+        ...
+
+    async def read(self, path: str) -> tuple[bytes, Trust] | None:
+        """Content and tag of a file; None if there is none."""
+        ...
+
+    async def write(self, path: str, content: bytes, trust: Trust) -> None:
+        """Create or replace a file. Raises WorkspaceFull."""
+        ...
+
+    async def delete(self, path: str) -> bool:
+        """Remove a file; False if there was none."""
+        ...
+
+
+class WorkspaceStore(Protocol):
+    """The workspace files of one tenant, by conversation."""
+
+    async def list_files(self, conversation_id: str) -> Sequence[FileEntry]: ...
+    async def read_file(self, conversation_id: str, path: str) -> WorkspaceFile | None: ...
+    async def write_file(
+        self, conversation_id: str, file: WorkspaceFile, *, max_total_bytes: int
+    ) -> bool:
+        """Create or replace; False, and nothing written, if all files together grew beyond that."""
+        ...
+
+    async def delete_file(self, conversation_id: str, path: str) -> bool: ...

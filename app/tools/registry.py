@@ -1,0 +1,143 @@
+"""The tools of a deployment, each with what the gate must know of it (turn.md 3.9, 5.2).
+
+A registry is made once, at start-up, and refuses there whatever could not be held later: a reserved
+or repeated name, a schema that is none, a session approval for a tool that is not idempotent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+from jsonschema import Draft202012Validator, SchemaError
+
+from app.engine.arguments import canonical_bytes, sha256_hex
+from app.policy.consent import Consent
+from app.turn.ports import ToolSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
+
+    from app.policy.profile import ToolProfile
+    from app.tools.ports import Workspace
+    from app.turn.ports import ToolInvocation, ToolOutcome
+
+    # What a tool does. Its arguments fit its schema; its failures are outcomes.
+    ToolBody = Callable[[ToolInvocation, Workspace], Awaitable[ToolOutcome]]
+
+ASK_QUESTION: Final = "ask_question"
+RESERVED_NAMES: Final = frozenset({"__handoff_to", "__delegate_to", ASK_QUESTION})
+
+
+class ToolRefused(ValueError):
+    """The tool cannot be registered; raised at start-up."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegisteredTool:
+    """A tool. `server` is its MCP server, `why_not` the deployment requirement that is missing.
+
+    `denies` tells, without side effects, whether the sandbox would refuse such arguments.
+    `session_approvable` is as `idempotent` unless it says no.
+    """
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+    title: str
+    profile: ToolProfile
+    body: ToolBody
+    idempotent: bool = False
+    session_approvable: bool | None = None
+    consent: Consent = Consent.ALLOW
+    server: str | None = None
+    why_not: str | None = None
+    denies: Callable[[Mapping[str, Any]], bool] | None = None
+
+    @property
+    def is_viable(self) -> bool:
+        """Whether this deployment can run the tool; else it is not offered."""
+        return self.why_not is None
+
+    @property
+    def is_session_approvable(self) -> bool:
+        """Whether a session approval may serve the tool."""
+        return self.idempotent if self.session_approvable is None else self.session_approvable
+
+    @property
+    def annotations(self) -> dict[str, bool]:
+        """What the tool says of itself, in the words of the wire."""
+        return {
+            "read_only": self.profile.read_only,
+            "destructive": self.profile.destructive,
+            "open_world": self.profile.open_world,
+        }
+
+    @cached_property
+    def definition_digest(self) -> str:
+        """The digest that approvals and grants are bound to: another definition is another tool."""
+        definition: dict[str, Any] = {
+            "name": self.name,
+            "description": self.description,
+            "schema": dict(self.parameters),
+            "annotations": self.annotations,
+        }
+        return sha256_hex(canonical_bytes(definition))
+
+    @cached_property
+    def spec(self) -> ToolSpec:
+        """The tool as offered to a model."""
+        return ToolSpec(
+            name=self.name,
+            description=self.description,
+            parameters=self.parameters,
+            title=self.title,
+            definition_digest=self.definition_digest,
+        )
+
+
+class ToolRegistry:
+    """Every registered tool by name. Raises ToolRefused for what must not be registered."""
+
+    def __init__(self, tools: Iterable[RegisteredTool]) -> None:
+        self._tools: dict[str, RegisteredTool] = {}
+        for tool in tools:
+            _check(tool)
+            if tool.name in self._tools:
+                raise ToolRefused(f"tool {tool.name!r} is registered twice")
+            self._tools[tool.name] = tool
+
+    def all(self) -> tuple[RegisteredTool, ...]:
+        """The tools in the order of their registration."""
+        return tuple(self._tools.values())
+
+    def get(self, name: str) -> RegisteredTool | None:
+        """The tool of that name."""
+        return self._tools.get(name)
+
+    def known(self, entry: str) -> bool:
+        """Whether an agent's `tools` may hold the entry: a tool, `ask_question` or `server:*`."""
+        return entry == ASK_QUESTION or bool(self.named(entry))
+
+    def named(self, entry: str) -> tuple[RegisteredTool, ...]:
+        """The tools that an entry of an agent's `tools` stands for."""
+        if (tool := self._tools.get(entry)) is not None:
+            return (tool,)
+        server = entry.removesuffix(":*")
+        if server == entry:
+            return ()
+        return tuple(tool for tool in self._tools.values() if tool.server == server)
+
+
+def _check(tool: RegisteredTool) -> None:
+    if tool.name in RESERVED_NAMES:
+        raise ToolRefused(f"tool name {tool.name!r} is reserved")
+    if tool.is_session_approvable and not tool.idempotent:
+        raise ToolRefused(f"tool {tool.name!r}: only an idempotent tool may be session approvable")
+    try:
+        Draft202012Validator.check_schema(tool.parameters)
+    except SchemaError as error:
+        raise ToolRefused(f"tool {tool.name!r}: its parameters are no JSON Schema") from error
+    if tool.parameters.get("type") != "object":
+        raise ToolRefused(f"tool {tool.name!r}: its parameters must be of type object")

@@ -1,0 +1,56 @@
+"""The workspace of one conversation: rows of the store, with bounds (service.md 3)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from app.log.records import WorkspaceFile
+from app.policy.taint import Trust
+from app.tools.ports import WorkspaceFull
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from app.tools.ports import FileEntry, WorkspaceStore
+    from app.turn.ports import Clock
+
+MAX_FILE_BYTES: Final = 10 * 1024 * 1024
+MAX_WORKSPACE_BYTES: Final = 200 * 1024 * 1024
+
+
+class ConversationWorkspace:
+    """Binds the store's files of a tenant to a conversation."""
+
+    def __init__(self, store: WorkspaceStore, conversation_id: str, *, clock: Clock) -> None:
+        self._store = store
+        self._conversation_id = conversation_id
+        self._clock = clock
+
+    async def list(self) -> Sequence[FileEntry]:
+        """All files, ordered by path."""
+        entries = await self._store.list_files(self._conversation_id)
+        return sorted(entries, key=lambda entry: entry.path)
+
+    async def read(self, path: str) -> tuple[bytes, Trust] | None:
+        """Content and tag of a file; None if there is none."""
+        file = await self._store.read_file(self._conversation_id, path)
+        return None if file is None else (file.content, Trust.from_byte(file.trust))
+
+    async def write(self, path: str, content: bytes, trust: Trust) -> None:
+        """Create or replace a file. Raises WorkspaceFull."""
+        if len(content) > MAX_FILE_BYTES:
+            raise WorkspaceFull(
+                f"a file has at most {MAX_FILE_BYTES} bytes, found {len(content)} for {path!r}"
+            )
+        now = datetime.fromtimestamp(self._clock.now_ms() / 1000, UTC)
+        file = WorkspaceFile(path=path, content=content, trust=trust, updated_at=now)
+        written = await self._store.write_file(
+            self._conversation_id, file, max_total_bytes=MAX_WORKSPACE_BYTES
+        )
+        if not written:
+            raise WorkspaceFull(f"all files together have at most {MAX_WORKSPACE_BYTES} bytes")
+
+    async def delete(self, path: str) -> bool:
+        """Remove a file; False if there was none."""
+        return await self._store.delete_file(self._conversation_id, path)
