@@ -89,7 +89,12 @@ async def test_f103_a_redirect_to_a_refused_address_is_not_followed(
     web: OutboundHttp, status: str
 ) -> None:
     async with web_server("127.0.0.2") as private, web_server() as public:
-        for place in (private.url(), private.url(host="127.2"), "file:///etc/passwd", "http://0177.0.0.2/"):
+        for place in (
+            private.url(),
+            private.url(host="127.2"),
+            "file:///etc/passwd",
+            "http://0177.0.0.2/",
+        ):
             public.pages["/"] = page(status=status, headers=(("Location", place),))
             assert (await fetch(web, public.url())).code == "address_refused"
         assert private.connections == 0
