@@ -60,6 +60,11 @@ class Event:
         data: dict[str, Any] = orjson.loads(self.body)["data"]
         return data
 
+    @property
+    def at(self) -> datetime:
+        """When it was appended, in UTC."""
+        return datetime.fromisoformat(orjson.loads(self.body)["at"])
+
 
 def wire_time(at: datetime) -> str:
     """RFC 3339 in UTC with milliseconds and `Z`."""

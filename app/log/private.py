@@ -1,22 +1,27 @@
-"""What lies beside `approval.decided` in the private column: the signed bytes and what they say.
+"""What lies in the private column of an event, and how a decision is read back from it.
 
-The service writes it; whoever rebuilds or audits decisions reads it. Fields are only ever added.
+- `run.created`: the agent's snapshot, the JSON document of `AgentRecord.spec`.
+- `message.assistant`: the engine's form of the reply (`app.turn.reply`).
+- `run.checkpointed`: the AgentRun document.
+- `approval.decided`: the evidence, the exact text of the signed decision, and nothing beside it:
+  whatever else is known of a decision is read from the bytes that were signed.
 """
 
 from __future__ import annotations
 
-from base64 import b64decode, b64encode
 from dataclasses import dataclass
 
-import orjson
+from app.engine.arguments import sha256_hex
+from app.trust.decision import Malformed, read_decision
+
+
+class BrokenEvidence(ValueError):
+    """The evidence of a decision is no decision: the log was altered."""
 
 
 @dataclass(frozen=True, slots=True)
 class SignedDecision:
-    """The verified document of a decision, and those of its fields that the event leaves out.
-
-    `signed` holds the exact bytes: a compact JWS, a passkey document, or the service's own seal.
-    """
+    """The exact bytes of a decision, and those of its fields that the event leaves out."""
 
     signed: bytes
     payload_sha256: str
@@ -25,28 +30,18 @@ class SignedDecision:
     reason: str | None = None
     sandbox_mode: str | None = None
 
-    def encode(self) -> bytes:
-        """The private bytes."""
-        return orjson.dumps(
-            {
-                "signed": b64encode(self.signed).decode(),
-                "payload_sha256": self.payload_sha256,
-                "override_args": self.override_args,
-                "note": self.note,
-                "reason": self.reason,
-                "sandbox_mode": self.sandbox_mode,
-            }
-        )
-
     @classmethod
-    def decode(cls, private: bytes) -> SignedDecision:
-        """The document in the private bytes. Raises KeyError or ValueError when it is not one."""
-        fields = orjson.loads(private)
+    def decode(cls, evidence: bytes) -> SignedDecision:
+        """What the evidence says; its signature is not looked at. Raises BrokenEvidence."""
+        read = read_decision(evidence.decode(errors="replace"))
+        if isinstance(read, Malformed):
+            raise BrokenEvidence(read.detail)
+        payload = read.payload
         return cls(
-            signed=b64decode(fields["signed"], validate=True),
-            payload_sha256=fields["payload_sha256"],
-            override_args=fields["override_args"],
-            note=fields["note"],
-            reason=fields["reason"],
-            sandbox_mode=fields["sandbox_mode"],
+            signed=evidence,
+            payload_sha256=sha256_hex(read.token.payload),
+            override_args=payload.override_args,
+            note=payload.note,
+            reason=payload.reason,
+            sandbox_mode=payload.sandbox_mode,
         )

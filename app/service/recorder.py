@@ -14,15 +14,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
 from app.log.envelope import NewEvent
-from app.log.runs import ReasoningDelta, StepCompleted, TextDelta
+from app.log.runs import ReasoningDelta, StepCompleted, StepStarted, TextDelta
+from app.service.limits import TokensSpent
 from app.turn import stream
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from app.log.records import Lease
     from app.policy.taint import Trust
     from app.service.clock import Clock
+    from app.service.limits import RunLimits
     from app.service.ports import Leases
     from app.turn.ports import Fact
 
@@ -58,10 +60,18 @@ class TurnRecorder:
     """Journal and stream of one turn; `pump` runs beside the turn in a task of its own."""
 
     def __init__(
-        self, leases: Leases, lease: Lease, *, turn_id: str, clock: Clock, gate: Gate
+        self,
+        leases: Leases,
+        lease: Lease,
+        *,
+        turn_id: str,
+        limits: RunLimits,
+        clock: Clock,
+        gate: Gate,
     ) -> None:
         self._leases = leases
         self._lease = lease
+        self._limits = limits
         self._turn_id = turn_id
         self._clock = clock
         self._gate = gate
@@ -86,14 +96,26 @@ class TurnRecorder:
         self._stirred.set()
 
     async def record(self, *facts: Fact) -> None:
-        """Commit facts after the text streamed before them. Raises LeaseLost and TurnDrained."""
+        """Commit facts after the text streamed before them.
+
+        Raises LeaseLost; and, in place of beginning another step, TurnDrained or TokensSpent.
+        """
+        for fact in facts:
+            if isinstance(fact.payload, StepCompleted):
+                self._limits.spend(fact.payload.usage)
+        stop = self.draining or self._limits.tokens_spent
+        starts = (i for i, fact in enumerate(facts) if isinstance(fact.payload, StepStarted))
+        start = next(starts, None) if stop else None
+        await self._commit(facts[:start])
+        if start is not None:
+            raise TurnDrained if self.draining else TokensSpent
+
+    async def _commit(self, facts: Sequence[Fact]) -> None:
         async with self._writing:
             self._absorb()
-            events = [*self._take_texts(), *(self._event(fact) for fact in facts)]
+            texts = self._take_texts()
             self._step = facts[-1].step if facts else self._step
-            await self._append(events)
-        if self.draining and any(isinstance(fact.payload, StepCompleted) for fact in facts):
-            raise TurnDrained
+            await self._append([*texts, *(self._event(fact) for fact in facts)])
 
     async def keep_result(self, call_id: str, text: str, *, trust: Trust) -> str | None:  # noqa: ARG002 - the artifact store is not there yet
         """Where long results become artifacts; without an artifact store none is kept."""

@@ -22,6 +22,7 @@ from app.turn.transcript import CallMark, LoggedCall, Note, Transcript
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from datetime import datetime
 
     from app.engine.commands import PendingToolCall
     from app.log.envelope import Event
@@ -51,6 +52,26 @@ REPLAY_TURNS: Final = 1_000_000
 
 
 @dataclass(slots=True)
+class ActiveTime:
+    """The time in which a run was worked on: from each start of a turn to its last event."""
+
+    seconds: float = 0.0
+    since: datetime | None = None
+    until: datetime | None = None
+
+    def began(self, at: datetime) -> None:
+        """A turn began; the one before it ended with its last event."""
+        self.ended()
+        self.since = self.until = at
+
+    def ended(self) -> None:
+        """Count the turn at hand."""
+        if self.since is not None and self.until is not None:
+            self.seconds += (self.until - self.since).total_seconds()
+        self.since = self.until = None
+
+
+@dataclass(slots=True)
 class Standing:
     """What the log says of a run so far. `stalled` counts its turns since it last got anywhere."""
 
@@ -63,6 +84,16 @@ class Standing:
     answered: set[str] = field(default_factory=set)
     notes: list[Note] = field(default_factory=list)
     interrupted_attempt: int | None = None
+    settled: list[str] = field(default_factory=list)
+    active: ActiveTime = field(default_factory=ActiveTime)
+
+    def open_approvals(self) -> list[str]:
+        """The requests whose decision is about a call that is open still."""
+        return [
+            call.approval_id
+            for call_id, call in self.batch.items()
+            if call.approval_id is not None and call_id not in self.answered
+        ]
 
     def transcript(self) -> Transcript:
         """What the next turn starts from."""
@@ -94,6 +125,7 @@ async def standing(
     fold = _Fold(checkpoint.max_turns(REPLAY_TURNS), at, decided)
     for event in events:
         fold.take(event)
+    fold.standing.active.ended()
     return fold.standing
 
 
@@ -123,9 +155,9 @@ class _Fold:
             "message.user": self._said,
             "run.started": self._turn_began,
             "run.resumed": self._turn_began,
-            "run.paused": self._got_somewhere,
+            "run.paused": self._paused,
             "run.checkpointed": self._loaded,
-            "step.completed": self._got_somewhere,
+            "step.completed": self._step_completed,
             "step.started": self._attempt_began,
             "step.discarded": self._attempt_taken_back,
             "message.assistant": self._reply,
@@ -139,6 +171,7 @@ class _Fold:
 
     def take(self, event: Event) -> None:
         """Fold one event; one that has no fold says nothing about where a run stands."""
+        self.standing.active.until = event.at
         fold = self._folds.get(event.type)
         if fold is not None:
             fold(event)
@@ -146,11 +179,17 @@ class _Fold:
     def _said(self, event: Event) -> None:
         self.standing.user_text = "\n".join(part["text"] for part in event.data["content"])
 
-    def _turn_began(self, _event: Event) -> None:
+    def _turn_began(self, event: Event) -> None:
         self.standing.turns += 1
         self.standing.stalled += 1
+        self.standing.active.began(event.at)
 
-    def _got_somewhere(self, _event: Event) -> None:
+    def _paused(self, _event: Event) -> None:
+        self.standing.stalled = 0
+        self.standing.settled = []
+        self.standing.active.ended()
+
+    def _step_completed(self, _event: Event) -> None:
         self.standing.stalled = 0
 
     def _attempt_began(self, event: Event) -> None:
@@ -210,6 +249,7 @@ class _Fold:
             )
 
     def _resolved(self, event: Event) -> None:
+        self.standing.settled.append(event.data["approval_id"])
         call = self.standing.batch.get(event.data["call_id"])
         if call is not None and event.data["status"] == "superseded":
             self.standing.batch[call.call_id] = replace(

@@ -1,0 +1,129 @@
+"""From what a turn returned to the events that close it (service.md 4: ends of a run)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, assert_never
+
+from app.engine.arguments import sha256_hex
+from app.log.approvals import ApprovalRequested
+from app.log.envelope import NewEvent
+from app.log.payload import UsageTotals
+from app.log.runs import Envelope, RunCheckpointed, RunCompleted, RunFailed, RunPaused
+from app.service.asking import requests
+from app.turn.result import EndedBy
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from app.engine.agent_run import AgentRun
+    from app.engine.usage import Usage
+    from app.log.records import RunRecord
+    from app.service.binding import Bound
+    from app.service.clock import Clock
+    from app.turn.result import PendingApproval, TurnResult
+
+ENGINE_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One driven turn: whose it was, what it worked with, and where its AgentRun ended up.
+
+    `open_requests` are the approvals that were pending when it began, by call id.
+    """
+
+    run: RunRecord
+    turn_id: str
+    bound: Bound
+    machine: AgentRun
+    executed_before: int
+    open_requests: Mapping[str, str]
+
+    def stays_open(self, call: PendingApproval) -> bool:
+        """Whether the call's own request is still open, so that nobody is asked a second time."""
+        return call.supersedes is None and call.call_id in self.open_requests
+
+
+def totals(usage: Usage) -> UsageTotals:
+    """The engine's usage in the log's words."""
+    return UsageTotals.model_validate(usage.model_dump())
+
+
+def closing(
+    turn: Turn, result: TurnResult, *, tainted_by: Sequence[int], clock: Clock
+) -> list[NewEvent]:
+    """The events that end the turn, the last of which pauses or ends the run."""
+    match result.ended_by:
+        case EndedBy.PAUSE:
+            return _pause(turn, result, tainted_by, clock)
+        case EndedBy.ANSWER | EndedBy.STEP_CAP | EndedBy.DENIAL_CAP:
+            return [_end(turn, result)]
+        case EndedBy.FAILURE:
+            return [_failure(turn, result)]
+        case _:
+            assert_never(result.ended_by)
+
+
+def failed(
+    run: RunRecord, turn_id: str | None, *, code: str, message: str, usage: UsageTotals
+) -> NewEvent:
+    """The run ends without an answer."""
+    return NewEvent(
+        RunFailed(code=code, message=message, usage=usage), run_id=run.id, turn_id=turn_id
+    )
+
+
+def _pause(
+    turn: Turn, result: TurnResult, tainted_by: Sequence[int], clock: Clock
+) -> list[NewEvent]:
+    document = turn.machine.dump_json().encode()
+    checkpoint = RunCheckpointed(
+        engine_format=ENGINE_FORMAT, sha256=sha256_hex(document), size_bytes=len(document)
+    )
+    still_open = [call for call in result.pending_approvals if turn.stays_open(call)]
+    asked = requests(
+        [call for call in result.pending_approvals if not turn.stays_open(call)],
+        run=turn.run,
+        turn_id=turn.turn_id,
+        bound=turn.bound,
+        tainted_by=tainted_by,
+        clock=clock,
+    )
+    kept = [turn.open_requests[call.call_id] for call in still_open]
+    opened = [event.payload.id for event in asked if isinstance(event.payload, ApprovalRequested)]
+    paused = RunPaused(approvals=(*kept, *opened), questions=())
+    return [
+        NewEvent(checkpoint, run_id=turn.run.id, turn_id=turn.turn_id, private=document),
+        *asked,
+        NewEvent(paused, run_id=turn.run.id, turn_id=turn.turn_id),
+    ]
+
+
+def _end(turn: Turn, result: TurnResult) -> NewEvent:
+    usage = totals(turn.machine.usage())
+    capped = result.ended_by is not EndedBy.ANSWER
+    if capped and not result.text.strip():
+        return failed(
+            turn.run,
+            turn.turn_id,
+            code="no_path",
+            message=f"the run ended by {result.ended_by.value} without any text",
+            usage=usage,
+        )
+    answer = Envelope(
+        answer=result.text,
+        finish_reason="goal",
+        tool_calls_seen=turn.executed_before + result.executed_calls,
+    )
+    completed = RunCompleted(
+        answer=answer, ended_by=result.ended_by.value, usage=usage, steps=turn.machine.turn()
+    )
+    return NewEvent(completed, run_id=turn.run.id, turn_id=turn.turn_id)
+
+
+def _failure(turn: Turn, result: TurnResult) -> NewEvent:
+    reason = result.failure or result.mid_stream_failure
+    code, message = ("internal", "") if reason is None else (reason.kind.value, reason.message)
+    usage = totals(turn.machine.usage())
+    return failed(turn.run, turn.turn_id, code=code, message=message, usage=usage)

@@ -1,0 +1,299 @@
+"""The run driver: from a lease to the event that pauses or ends the run.
+
+It folds the log into what a turn needs, drives the turn, and closes it. Nothing is held while a run
+waits for people: the closing append frees the lease. Whatever interrupts a turn, the log says where
+the next one goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import orjson
+import structlog
+
+from app.engine.arguments import sha256_hex
+from app.errors import LeaseLost, StoreUnavailable
+from app.log.envelope import NewEvent
+from app.log.runs import ContextAssembled, RunResumed, RunStarted
+from app.service.asking import TAINTED_BY
+from app.service.closing import Turn, closing, failed, totals
+from app.service.consents import consents
+from app.service.limits import RunLimits, TokensSpent
+from app.service.recorder import TurnDrained, TurnRecorder
+from app.service.replay import standing
+from app.service.settle import settlements
+from app.turn.options import RunTurnOptions
+from app.turn.ports import CacheHint
+from app.turn.result import EndedBy, TurnResult
+from app.turn.run import run_turn
+
+if TYPE_CHECKING:
+    from app.log.records import ApprovalRecord, Lease
+    from app.service.binding import Binder, Bound
+    from app.service.clock import Clock
+    from app.service.consents import Consents
+    from app.service.ports import Database, Leases
+    from app.service.recorder import Gate
+    from app.service.replay import Standing
+
+RECOVERIES: Final = 5
+HEARTBEATS_PER_LEASE: Final = 3
+
+log = structlog.get_logger("turngate.driver")
+
+
+@dataclass(frozen=True, slots=True)
+class DriverSettings:
+    """Who drives, how long a lease lasts, and the deployment's step cap."""
+
+    worker: str
+    lease_ttl_s: float
+    max_steps: int | None = None
+
+
+@dataclass(slots=True)
+class _Drive:
+    """One lease being driven."""
+
+    lease: Lease
+    turn_id: str
+    bound: Bound
+    standing: Standing
+    consents: Consents
+    approvals: list[ApprovalRecord]
+    tainted: bool
+
+
+class Driver:
+    """Drives one leased run at a time; any number of drives may be under way."""
+
+    def __init__(
+        self,
+        *,
+        database: Database,
+        leases: Leases,
+        binder: Binder,
+        clock: Clock,
+        gate: Gate,
+        settings: DriverSettings,
+    ) -> None:
+        self._database = database
+        self._leases = leases
+        self._binder = binder
+        self._clock = clock
+        self._gate = gate
+        self._settings = settings
+        self._recorders: set[TurnRecorder] = set()
+        self._draining = False
+
+    def drain(self) -> None:
+        """Let every turn stop at its next step boundary; the runs go on elsewhere."""
+        self._draining = True
+        for recorder in self._recorders:
+            recorder.draining = True
+
+    async def claim(self, conversation_id: str) -> Lease | None:
+        """Take a conversation that was woken, if there is something to drive in it."""
+        return await self._leases.claim(
+            conversation_id, owner=self._settings.worker, ttl_s=self._settings.lease_ttl_s
+        )
+
+    async def drive(self, lease: Lease) -> None:
+        """Drive a leased run until it pauses, ends, or is handed over. Cancelling hands it over."""
+        bound_log = log.bind(run=lease.run.id, conversation=lease.conversation_id)
+        try:
+            await self._drive(lease)
+        except LeaseLost:
+            bound_log.info("lease.lost", generation=lease.generation)
+        except StoreUnavailable:
+            # The lease runs out, and the sweep hands the run to whoever reaches the database.
+            bound_log.warning("store.unavailable")
+
+    async def _drive(self, lease: Lease) -> None:
+        drive = await self._load(lease)
+        if drive.standing.stalled >= RECOVERIES:
+            message = f"no progress in {RECOVERIES} attempts in a row"
+            await self._end_by_force(drive, [], "recovery_exhausted", message)
+            return
+        limits = RunLimits.of(
+            drive.bound.spec, usage=lease.run.usage, active_s=drive.standing.active.seconds
+        )
+        recorder = TurnRecorder(
+            self._leases,
+            lease,
+            turn_id=drive.turn_id,
+            limits=limits,
+            clock=self._clock,
+            gate=self._gate,
+        )
+        recorder.stage(*self._opening(drive))
+        recorder.draining = self._draining
+        self._recorders.add(recorder)
+        try:
+            await self._turn(drive, recorder, limits.seconds_left())
+        finally:
+            self._recorders.discard(recorder)
+
+    async def _load(self, lease: Lease) -> _Drive:
+        run = lease.run
+        async with self._database.session(lease.tenant) as session:
+            bound = await self._binder.bind(
+                session,
+                tenant=lease.tenant,
+                conversation_id=run.conversation_id,
+                run_id=run.id,
+                agent=run.agent,
+            )
+            given = await consents(session, run, bound.executor)
+            state = await standing(session, run, given.decided)
+            approvals = await session.run_approvals(run.id)
+            conversation = await session.conversation(run.conversation_id)
+        tainted = conversation is not None and conversation.tainted
+        turn_id = self._clock.mint("turn")
+        return _Drive(lease, turn_id, bound, state, given, approvals, tainted)
+
+    def _opening(self, drive: _Drive) -> list[NewEvent]:
+        run, attempt = drive.lease.run, drive.standing.turns + 1
+        if run.started_at is None:
+            history = len(drive.standing.run.input_history())
+            kept = orjson.dumps({"before_run": run.id, "history_messages": history})
+            return [
+                self._event(drive, RunStarted(attempt=attempt, worker=self._settings.worker)),
+                NewEvent(
+                    ContextAssembled(
+                        sha256=sha256_hex(kept), size_bytes=len(kept), history_messages=history
+                    ),
+                    run_id=run.id,
+                    turn_id=drive.turn_id,
+                    private=kept,
+                ),
+            ]
+        resumed = RunResumed(
+            attempt=attempt,
+            worker=self._settings.worker,
+            approvals=tuple(drive.standing.settled),
+        )
+        return [self._event(drive, resumed)]
+
+    async def _turn(self, drive: _Drive, recorder: TurnRecorder, seconds: float | None) -> None:
+        """Drive the turn with its text pump and its heartbeat beside it; then close it."""
+        try:
+            result = await self._beside(drive, recorder, seconds)
+        except TurnDrained:
+            await self._finish(drive, await recorder.remaining())
+        except TokensSpent:
+            spent = drive.bound.spec.limits.max_tokens
+            await self._fail(drive, recorder, "constraints_conflict", f"spent {spent} tokens")
+        except TimeoutError:
+            spent = drive.bound.spec.limits.deadline_s
+            await self._fail(drive, recorder, "deadline_exceeded", f"worked for {spent} s")
+        else:
+            await self._close(drive, recorder, result)
+
+    async def _beside(
+        self, drive: _Drive, recorder: TurnRecorder, seconds: float | None
+    ) -> TurnResult:
+        """The turn's result, or the first exception of the turn, its pump or its heartbeat."""
+        try:
+            async with asyncio.TaskGroup() as beside:
+                tasks = [
+                    beside.create_task(recorder.pump()),
+                    beside.create_task(self._heartbeat(drive.lease)),
+                ]
+                try:
+                    async with asyncio.timeout(seconds):
+                        return await self._result(drive, recorder)
+                finally:
+                    for task in tasks:
+                        task.cancel()
+        except BaseExceptionGroup as group:
+            raise group.exceptions[0] from None
+
+    async def _result(self, drive: _Drive, recorder: TurnRecorder) -> TurnResult:
+        done = drive.standing.run.response()
+        if done is not None:
+            # The answer was committed by a worker that did not live to close the run.
+            return TurnResult(
+                messages=(),
+                usage=drive.standing.run.usage(),
+                stop=None,
+                ended_by=EndedBy.ANSWER,
+                text=done.output,
+                steps=0,
+                executed_calls=0,
+                tainted=drive.tainted,
+            )
+        run, spec = drive.lease.run, drive.bound.spec
+        cap = run.max_steps or spec.max_steps
+        options = RunTurnOptions(
+            approval_decisions=drive.consents.unused(drive.standing.open_approvals()),
+            max_steps=None if cap is None else max(1, cap - run.steps),
+            default_max_steps=self._settings.max_steps,
+            stream_tx=recorder,
+            native_search_allowed=spec.native_search,
+            session_approved_tools=drive.consents.standing,
+            unattended=run.unattended,
+            escalate_sandbox_denials=spec.escalate_sandbox_denials,
+            untrusted_context_seed=drive.tainted,
+            clock=self._clock,
+            cache_hint=CacheHint(spec.cache_hint),
+        )
+        return await run_turn(
+            drive.bound.provider,
+            drive.bound.executor,
+            drive.bound.agent,
+            drive.standing.transcript(),
+            options,
+            run_id=run.id,
+            turn_id=drive.turn_id,
+            journal=recorder,
+        )
+
+    async def _close(self, drive: _Drive, recorder: TurnRecorder, result: TurnResult) -> None:
+        run = drive.lease.run
+        tainted_by: list[int] = []
+        if result.pending_approvals and result.tainted:
+            async with self._database.session(drive.lease.tenant) as session:
+                tainted_by = await session.tainted_by(run.conversation_id, TAINTED_BY)
+        turn = Turn(
+            run=run,
+            turn_id=drive.turn_id,
+            bound=drive.bound,
+            machine=drive.standing.run,
+            executed_before=len(drive.standing.executed),
+            open_requests={
+                asked.call_id: asked.id for asked in drive.approvals if asked.status == "pending"
+            },
+        )
+        events = closing(turn, result, tainted_by=tainted_by, clock=self._clock)
+        await self._finish(drive, [*await recorder.remaining(), *events])
+
+    async def _fail(self, drive: _Drive, recorder: TurnRecorder, code: str, message: str) -> None:
+        """End the run by force: what it left open is settled first."""
+        await self._end_by_force(drive, await recorder.remaining(), code, message)
+
+    async def _end_by_force(
+        self, drive: _Drive, events: list[NewEvent], code: str, message: str
+    ) -> None:
+        run = drive.lease.run
+        async with self._database.session(drive.lease.tenant) as session:
+            events += await settlements(session, run)
+        usage = totals(drive.standing.run.usage())
+        events.append(failed(run, drive.turn_id, code=code, message=message, usage=usage))
+        await self._finish(drive, events)
+
+    async def _finish(self, drive: _Drive, events: list[NewEvent]) -> None:
+        await self._leases.finish(drive.lease, events, now=self._clock.now())
+
+    async def _heartbeat(self, lease: Lease) -> None:
+        """Prolong the lease until cancelled. Raises LeaseLost."""
+        ttl = self._settings.lease_ttl_s
+        while True:
+            await asyncio.sleep(ttl / HEARTBEATS_PER_LEASE)
+            await self._leases.renew(lease, ttl_s=ttl)
+
+    def _event(self, drive: _Drive, payload: RunStarted | RunResumed) -> NewEvent:
+        return NewEvent(payload, run_id=drive.lease.run.id, turn_id=drive.turn_id)
