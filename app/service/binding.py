@@ -13,7 +13,7 @@ import orjson
 
 from app.log.queries import LogScope
 from app.policy.capability import ALL_CAPABILITIES, CapabilitySet, parse_capabilities
-from app.policy.consent import Consent, ConsentRules, stricter
+from app.policy.consent import Consent, ConsentRules
 from app.policy.grants import GrantPolicy
 from app.service.agent_spec import AgentSpec
 from app.turn.agent import BoundAgent
@@ -55,12 +55,11 @@ class Binder:
         spec = AgentSpec.model_validate(orjson.loads(created.private))
         record = await session.agent(agent)
         present = spec if record is None else AgentSpec.model_validate(record.spec)
-        rules = self._rules(spec, present)
         executor = self._toolbox.executor(
             tenant=tenant,
             conversation_id=conversation_id,
             names=spec.tools,
-            rules=rules,
+            consent=(_consent(spec), _consent(present)),
         )
         bound = BoundAgent(
             name=agent,
@@ -68,11 +67,6 @@ class Binder:
             instructions=spec.instructions,
             grant_policy=_policy(spec, present),
             execution_ceiling=_ceiling(spec) & _ceiling(present),
-            vetoes={
-                tool: f"the agent's policy vetoes {tool}"
-                for tool, rule in rules.rules.items()
-                if rule is Consent.VETO
-            },
         )
         return Bound(spec, bound, executor, self._providers.provider(spec.model))
 
@@ -86,16 +80,6 @@ class Binder:
             agent=approval.card["agent"],
         )
         return bound.executor
-
-    def _rules(self, spec: AgentSpec, present: AgentSpec) -> ConsentRules:
-        """One exact rule for each tool of the run, the stricter of then and now."""
-        then, now = _consent(spec), _consent(present)
-        return ConsentRules(
-            {tool: stricter(self._rule(then, tool), self._rule(now, tool)) for tool in spec.tools}
-        )
-
-    def _rule(self, rules: ConsentRules, tool: str) -> Consent:
-        return rules.rule_for(tool) or self._toolbox.default_consent(tool)
 
 
 def _consent(spec: AgentSpec) -> ConsentRules:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         SessionApprovalRecord,
         StoredAnswer,
     )
-    from app.policy.consent import Consent, ConsentRules
+    from app.policy.consent import ConsentRules
     from app.turn.ports import Provider, ToolExecutor, ToolSpec
 
 
@@ -216,14 +216,15 @@ class Toolbox(Protocol):
         ...
 
     def spec(self, name: str) -> ToolSpec | None: ...
-    def default_consent(self, name: str) -> Consent:
-        """What the ordinary consent rule says where the agent's own says nothing."""
-        ...
-
     def executor(
-        self, *, tenant: str, conversation_id: str, names: Sequence[str], rules: ConsentRules
+        self,
+        *,
+        tenant: str,
+        conversation_id: str,
+        names: Sequence[str],
+        consent: Sequence[ConsentRules],
     ) -> ToolExecutor:
-        """The tools `names` under an agent's consent rules, on one conversation's workspace."""
+        """The tools `names`, under the strictest of some consent rules, on one workspace."""
         ...
 
 

@@ -17,7 +17,6 @@ from app.service.refusals import (
     ConversationBusy,
     FieldFault,
     NotFound,
-    OpenRunsExceeded,
     RunTerminal,
 )
 from app.service.settle import settlements
@@ -40,13 +39,10 @@ LOOK_AGAIN_S = 1.0
 class Runs:
     """The use cases of the run resource."""
 
-    def __init__(
-        self, *, database: Database, clock: Clock, wakeups: Wakeups, open_runs: int
-    ) -> None:
+    def __init__(self, *, database: Database, clock: Clock, wakeups: Wakeups) -> None:
         self._database = database
         self._clock = clock
         self._wakeups = wakeups
-        self._open_runs = open_runs
 
     async def create(self, tx: Transaction, caller: Caller, request: RunRequest) -> RunRecord:
         """Accept a run and enqueue it, in one transaction."""
@@ -54,8 +50,6 @@ class Runs:
         if request.unattended:
             caller.require("triggers:write")
         agent = await self._agent(tx, request)
-        if await tx.open_runs(caller.principal) >= self._open_runs:
-            raise OpenRunsExceeded(f"expected at most {self._open_runs} open runs of a principal")
         now = self._clock.now()
         conversation = await self._conversation(tx, caller, request)
         if conversation is None:

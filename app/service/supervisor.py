@@ -1,0 +1,122 @@
+"""The supervisor of a worker process: the owner of every task that drives a run.
+
+It takes woken conversations from the queue, claims them, drives them side by side up to a bound,
+and sweeps for what the queue cannot know: runs whose worker died, approvals past their time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import traceback
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from app.errors import StoreUnavailable
+
+if TYPE_CHECKING:
+    from app.log.records import Lease
+    from app.service.approvals import Approvals
+    from app.service.clock import Clock
+    from app.service.driver import Driver
+    from app.service.ports import Queue
+
+SWEEP_S: Final = 1.0
+OVERDUE_AT_ONCE: Final = 100
+
+log = structlog.get_logger("turngate.supervisor")
+
+
+class Supervisor:
+    """Runs until told to stop; `stop` drains."""
+
+    def __init__(
+        self,
+        *,
+        queue: Queue,
+        driver: Driver,
+        approvals: Approvals,
+        clock: Clock,
+        concurrency: int,
+        drain_s: float,
+    ) -> None:
+        self._queue = queue
+        self._driver = driver
+        self._approvals = approvals
+        self._clock = clock
+        self._concurrency = concurrency
+        self._drain_s = drain_s
+        self._free = asyncio.Semaphore(concurrency)
+        self._drives: set[asyncio.Task[None]] = set()
+        self._stopping = asyncio.Event()
+
+    async def run(self) -> None:
+        """Work until `stop`; then hand over what is under way. Cancelling drops it at once."""
+        async with asyncio.TaskGroup() as owned:
+            self._owned = owned
+            taking = owned.create_task(self._queue.work(self._woken, concurrency=self._concurrency))
+            sweeping = owned.create_task(self._sweep())
+            await self._stopping.wait()
+            taking.cancel()
+            sweeping.cancel()
+            await self._drain()
+
+    def stop(self) -> None:
+        """Take no more work, and let what is under way reach a step boundary."""
+        self._stopping.set()
+
+    async def _woken(self, conversation_id: str) -> None:
+        """Claim and drive; waits while as many runs as are allowed are under way."""
+        await self._free.acquire()
+        lease = None
+        try:
+            lease = await self._driver.claim(conversation_id)
+        except StoreUnavailable:
+            log.warning("store.unavailable")
+        finally:
+            if lease is None:
+                self._free.release()
+        if lease is not None:
+            task = self._owned.create_task(self._drive(lease))
+            self._drives.add(task)
+            task.add_done_callback(self._drives.discard)
+
+    async def _drive(self, lease: Lease) -> None:
+        try:
+            await self._driver.drive(lease)
+        except Exception as fault:
+            # The root of a task: one run's fault ends no other. The lease runs out, another
+            # attempt follows, and after five of them the run fails. Messages of exceptions may
+            # quote arguments, so only the kind and the place are logged.
+            place = traceback.extract_tb(fault.__traceback__)[-1]
+            log.error(  # noqa: TRY400 - an exception's text is not for the log
+                "run.fault",
+                run=lease.run.id,
+                kind=type(fault).__name__,
+                at=f"{place.filename}:{place.lineno}",
+            )
+        finally:
+            self._free.release()
+
+    async def _sweep(self) -> None:
+        while True:
+            try:
+                await self._sweep_once()
+            except StoreUnavailable:
+                log.warning("store.unavailable")
+            await self._clock.sleep(SWEEP_S)
+
+    async def _sweep_once(self) -> None:
+        for tenant, approval_id in await self._queue.overdue(self._clock.now(), OVERDUE_AT_ONCE):
+            await self._approvals.expire(tenant, approval_id)
+        for conversation_id in await self._queue.stranded():
+            if self._free.locked():
+                return
+            await self._woken(conversation_id)
+
+    async def _drain(self) -> None:
+        self._driver.drain()
+        if self._drives:
+            _, late = await asyncio.wait(self._drives, timeout=self._drain_s)
+            for task in late:
+                task.cancel()
