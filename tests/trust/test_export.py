@@ -51,6 +51,13 @@ def test_an_empty_log_and_a_log_with_two_seals_are_sound() -> None:
     assert findings(lines(log)) == []
 
 
+@pytest.mark.parametrize(("levels", "found"), [(78, 0), (79, 1)])
+def test_an_event_may_nest_as_deep_as_arguments_in_it_can(levels: int, found: int) -> None:
+    # The event and its data are two levels more.
+    nested = json.loads("[" * levels + "]" * levels)
+    assert len(findings(lines(records((Row("run.created", {"nested": nested}),))))) == found
+
+
 def test_the_format_is_json_lines_that_name_themselves() -> None:
     header = json.loads(SOUND[0])
     assert (header["format"], header["kind"]) == (1, "turngate.export")
