@@ -17,6 +17,7 @@ from app.service.refusals import (
     ConversationBusy,
     FieldFault,
     NotFound,
+    OpenRunsExceeded,
     RunTerminal,
 )
 from app.service.settle import settlements
@@ -39,10 +40,13 @@ LOOK_AGAIN_S = 1.0
 class Runs:
     """The use cases of the run resource."""
 
-    def __init__(self, *, database: Database, clock: Clock, wakeups: Wakeups) -> None:
+    def __init__(
+        self, *, database: Database, clock: Clock, wakeups: Wakeups, open_runs: int
+    ) -> None:
         self._database = database
         self._clock = clock
         self._wakeups = wakeups
+        self._open_runs = open_runs
 
     async def create(self, tx: Transaction, caller: Caller, request: RunRequest) -> RunRecord:
         """Accept a run and enqueue it, in one transaction."""
@@ -50,6 +54,8 @@ class Runs:
         if request.unattended:
             caller.require("triggers:write")
         agent = await self._agent(tx, request)
+        if await tx.open_runs(caller.principal) >= self._open_runs:
+            raise OpenRunsExceeded(f"a principal may have at most {self._open_runs} open runs")
         now = self._clock.now()
         conversation = await self._conversation(tx, caller, request)
         if conversation is None:

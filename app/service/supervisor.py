@@ -84,10 +84,10 @@ class Supervisor:
     async def _drive(self, lease: Lease) -> None:
         try:
             await self._driver.drive(lease)
-        except Exception as fault:
-            # The root of a task: one run's fault ends no other. The lease runs out, another
-            # attempt follows, and after five of them the run fails. Messages of exceptions may
-            # quote arguments, so only the kind and the place are logged.
+        except Exception as fault:  # noqa: BLE001 - the root of a task
+            # One run's fault ends no other. The lease runs out, another attempt follows, and
+            # after five of them the run fails. Messages of exceptions may quote arguments, so
+            # only the kind and the place are logged.
             place = traceback.extract_tb(fault.__traceback__)[-1]
             log.error(  # noqa: TRY400 - an exception's text is not for the log
                 "run.fault",
