@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from app.engine.messages import (
     AssistantMessage,
+    AssistantText,
     ToolCall,
     ToolResult,
     ToolResultText,
@@ -45,14 +46,23 @@ class _Exchange:
     results: dict[str, str] = field(default_factory=dict)
 
     def reply(self, event: Event) -> None:
-        turn, _ = decode_reply(event.private or b"")
         self.close_batch()
+        if event.private is None:
+            self._cut_off(event)
+            return
+        turn, _ = decode_reply(event.private)
         if not turn.choice:
             return
         self.messages.append(AssistantMessage(id=turn.message_id, content=turn.choice))
         calls = [part for part in turn.choice if isinstance(part, ToolCall)]
         ids = [part["call_id"] for part in event.data["content"] if part["type"] == "tool_call"]
         self.calls = dict(zip(ids, calls, strict=True))
+
+    def _cut_off(self, event: Event) -> None:
+        """A reply that a broken stream cut off: what text there was, without the engine's form."""
+        parts = event.data["content"]
+        if text := "".join(part["text"] for part in parts if part["type"] == "text"):
+            self.messages.append(AssistantMessage(content=(AssistantText(text=text),)))
 
     def close_batch(self) -> None:
         if self.calls:

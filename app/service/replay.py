@@ -199,6 +199,8 @@ class _Fold:
         self.standing.interrupted_attempt = None
 
     def _reply(self, event: Event) -> None:
+        if event.private is None:
+            return  # A reply that was cut off failed its run; the machine never took it.
         state = self.standing
         state.interrupted_attempt = None
         self._messages += 2 if state.batch else 1
@@ -216,7 +218,7 @@ class _Fold:
             for index, call in enumerate(calls)
         }
         if event.seq > self._checkpoint_seq:
-            replay_reply(state.run, event.private or b"")
+            replay_reply(state.run, event.private)
             self._place()
 
     def _loaded(self, event: Event) -> None:
