@@ -9,11 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from app.engine.json_text import parse_json
 from app.engine.messages import (
     AssistantMessage,
     AssistantText,
     ToolCall,
     ToolResult,
+    ToolResultJson,
     ToolResultText,
     UserMessage,
     UserText,
@@ -23,7 +25,7 @@ from app.turn.reply import decode_reply
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from app.engine.messages import Message
+    from app.engine.messages import Message, ToolResultContent
     from app.log.envelope import Event
 
 HISTORY_EVENTS: Final = (
@@ -43,7 +45,7 @@ class _Exchange:
     said: UserMessage
     messages: list[Message] = field(default_factory=list)
     calls: dict[str, ToolCall] = field(default_factory=dict)
-    results: dict[str, str] = field(default_factory=dict)
+    results: dict[str, ToolResultContent] = field(default_factory=dict)
 
     def reply(self, event: Event) -> None:
         self.close_batch()
@@ -67,7 +69,7 @@ class _Exchange:
     def close_batch(self) -> None:
         if self.calls:
             content = tuple(
-                ToolResult.of(call, (ToolResultText(text=self.results[call_id]),))
+                ToolResult.of(call, (self.results[call_id],))
                 for call_id, call in self.calls.items()
             )
             self.messages.append(UserMessage(content=content))
@@ -101,9 +103,17 @@ def fold_history(events: Iterable[Event], *, before_run: str) -> list[Message]:
         elif event.type == "message.assistant":
             driven[run_id].reply(event)
         elif run_id in driven:
-            driven[run_id].results[event.data["call_id"]] = result_text(event)
+            driven[run_id].results[event.data["call_id"]] = _content(event)
     messages: list[Message] = []
     for exchange in driven.values():
         exchange.close_batch()
         messages.extend((exchange.said, *exchange.messages))
     return messages
+
+
+def _content(event: Event) -> ToolResultContent:
+    """A synthetic result stands as JSON, as in the turn that gave it: it brought nothing in."""
+    text = result_text(event)
+    if event.type == "tool.settled":
+        return ToolResultJson(value=parse_json(text))
+    return ToolResultText(text=text)

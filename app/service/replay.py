@@ -11,13 +11,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from app.engine.agent_run import AgentRun
-from app.engine.commands import Retry
 from app.engine.errors import InvalidRunDocument, UnsupportedRunFormat
 from app.engine.messages import AssistantMessage, ToolCall
 from app.log.queries import LogScope
 from app.policy.capability import NO_CAPABILITIES
 from app.service.history import HISTORY_EVENTS, fold_history, result_text, user_message
-from app.turn.reply import replay_reply
+from app.turn.reply import answer_executed, answer_settled, replay_reply
 from app.turn.transcript import CallMark, LoggedCall, Note, Transcript
 
 if TYPE_CHECKING:
@@ -298,12 +297,8 @@ class _Fold:
             self._note(decision)
         if event.seq > self._checkpoint_seq:
             pending = _pending(state.run, call.position)
-            text = result_text(event)
-            state.run.answer_tool_call(
-                pending.answer(text)
-                if pending.kind == "execute"
-                else pending.answer_malformed(Retry(feedback=text))
-            )
+            answer = answer_settled if event.type == "tool.settled" else answer_executed
+            state.run.answer_tool_call(answer(pending, result_text(event)))
 
 
 def _pending(run: AgentRun, position: int) -> PendingToolCall:
