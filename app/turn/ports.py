@@ -56,13 +56,17 @@ class ProviderError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """A tool as offered to a model; `parameters` is a JSON Schema of an object."""
+    """A tool as offered to a model; `parameters` is a JSON Schema of an object.
+
+    `trust` is the tag of the description: offering one of an unregistered server taints the turn.
+    """
 
     name: str
     description: str
     parameters: Mapping[str, Any]
     title: str
     definition_digest: str
+    trust: Trust = Trust.UNSPECIFIED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +76,10 @@ class ModelRequest:
     `user_text` is the run's own input and `replies` the number of assistant messages since it,
     counted over the log; `dial` counts the attempts of this step from 0. The `script` model plays
     by these three and needs no other state.
+
+    Without `calls_allowed` (the closing completion) an adapter offers no tools; where its provider
+    insists on specs beside a transcript with calls, it sends `tools` with calling switched off.
+    `now_unix_ms` is the turn's start as shown to the model, after the instructions.
     """
 
     model: str
@@ -84,6 +92,7 @@ class ModelRequest:
     user_text: str = ""
     replies: int = 0
     dial: int = 0
+    now_unix_ms: int | None = None
 
 
 class Provider(Protocol):
@@ -211,6 +220,10 @@ class Fact:
 
 class Journal(Protocol):
     """What must be durable while a turn runs."""
+
+    def message_id(self) -> str:
+        """A new id for one assistant message."""
+        ...
 
     async def record(self, *facts: Fact) -> None:
         """Returns when the facts, and all text streamed before them, are committed."""

@@ -60,14 +60,6 @@ class PendingQuestion:
 
 
 @dataclass(frozen=True, slots=True)
-class SessionCover:
-    """A pending approval that a session approval given meanwhile has resolved (turn.md 4.2)."""
-
-    call_id: str
-    covering_approval_id: str
-
-
-@dataclass(frozen=True, slots=True)
 class UnattendedDenial:
     """A call refused because nobody could be asked (turn.md 7.5)."""
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from app.policy.capability import NO_CAPABILITIES, CapabilitySet
+
 if TYPE_CHECKING:
     from app.engine.agent_run import AgentRun
 
@@ -28,6 +30,8 @@ class LoggedCall:
 
     `position` is its place in the assistant message, as `AgentRun.pending_tool_calls` counts;
     `attempts` the number of starts recorded; `approval_id` the request that is open or decided.
+    Of a started call, `started_args` are the canonical arguments that ran where these are not the
+    proposal, `sandbox_mode` their mode, and `covered` what the decision behind the start covered.
     """
 
     call_id: str
@@ -39,6 +43,9 @@ class LoggedCall:
     mark: CallMark = CallMark.WAITING
     attempts: int = 0
     approval_id: str | None = None
+    started_args: str | None = None
+    sandbox_mode: str | None = None
+    covered: CapabilitySet = NO_CAPABILITIES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +65,7 @@ class Transcript:
 
     `turn_number` counts the turns of the run from 1 and, with the step, makes call ids unique.
     `interrupted_attempt` is the attempt of a step that was cut off without a reply, to be taken
-    back; `user_text` the run's input. `denied` are the calls denied in the batch at hand.
+    back; `user_text` the run's input.
     """
 
     run: AgentRun

@@ -1,0 +1,97 @@
+"""The form of a question to a person, and of its refusal where nobody is present."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from app.log.calls import CallDeniedUnattended
+from app.policy.capability import in_order
+from app.policy.gate import Escalate
+from app.turn import texts
+from app.turn.result import PendingApproval, UnattendedDenial
+from app.turn.verdict import Ask, Settle
+
+if TYPE_CHECKING:
+    from app.engine.arguments import Arguments
+    from app.turn.context import TurnCtx
+    from app.turn.gating import Gated
+
+
+def ask(ctx: TurnCtx, gated: Gated, args: Arguments) -> Ask | Settle:
+    """Ask a person about a call the gate has escalated; where nobody is present, refuse it."""
+    if ctx.options.unattended:
+        return _refuse_unattended(gated, args)
+    return Ask(call=gated.call, approval=approval_of(ctx, gated, args), facts=(gated.fact(),))
+
+
+def ask_anew(ctx: TurnCtx, gated: Gated, args: Arguments, *, superseded: str) -> Ask | Settle:
+    """Ask again about an approved call that needs more by now than its decision covered."""
+    if ctx.options.unattended:
+        return _refuse_unattended(gated, args)
+    approval = approval_of(ctx, gated, args, supersedes=superseded or None)
+    return Ask(call=gated.call, approval=approval, facts=(gated.fact(),), is_fresh=False)
+
+
+def still_asked(ctx: TurnCtx, gated: Gated, args: Arguments) -> Ask:
+    """The request that is open already stays open; nothing new goes into the log."""
+    return Ask(call=gated.call, approval=approval_of(ctx, gated, args), is_fresh=False)
+
+
+def ask_to_rerun(
+    ctx: TurnCtx, gated: Gated, args: Arguments, *, supersedes: str | None = None
+) -> Ask:
+    """Ask whether a call whose outcome is unknown is to run again."""
+    approval = approval_of(
+        ctx, gated, args, rerun_reason=texts.rerun_reason(gated.call.tool), supersedes=supersedes
+    )
+    return Ask(call=gated.call, approval=approval, is_fresh=False)
+
+
+def approval_of(
+    ctx: TurnCtx,
+    gated: Gated,
+    args: Arguments,
+    *,
+    rerun_reason: str | None = None,
+    supersedes: str | None = None,
+) -> PendingApproval:
+    """The card: the title is the pinned spec's, the raw name the one to trust."""
+    call, spec = gated.call, ctx.specs.get(gated.call.tool)
+    known = spec or ctx.tools.spec(call.tool)
+    reason = gated.outcome.reason if isinstance(gated.outcome, Escalate) else ""
+    return PendingApproval(
+        request_id=call.request_id,
+        call_id=call.call_id,
+        tool_name=call.tool,
+        title=spec.title if spec else call.tool,
+        args_json=args.canonical.decode(),
+        reason=reason if rerun_reason is None else rerun_reason,
+        required=gated.required,
+        missing=gated.missing,
+        definition_digest=known.definition_digest if known else "",
+        occurrence_turn_id=call.turn_id if call.is_dangling else None,
+        outcome_unknown=rerun_reason is not None,
+        sandbox_escalation=gated.sandbox_escalation,
+        supersedes=supersedes,
+    )
+
+
+def _refuse_unattended(gated: Gated, args: Arguments) -> Settle:
+    call, missing = gated.call, in_order(gated.missing)
+    reason = gated.outcome.reason if isinstance(gated.outcome, Escalate) else ""
+    return Settle(
+        call=call,
+        result=texts.unattended_denied(call.tool, gated.missing),
+        outcome="unattended_denied",
+        unattended=UnattendedDenial(call.tool, args.canonical.decode(), reason, missing),
+        facts=(
+            gated.fact(),
+            CallDeniedUnattended(
+                call_id=call.call_id,
+                tool=call.tool,
+                args_sha256=args.sha256,
+                reason=reason,
+                missing=missing,
+            ),
+        ),
+    )

@@ -1,0 +1,129 @@
+"""One batch of calls, from its first call to results for all or to a pause (turn.md 3.5, 3.6).
+
+While a person decides on one call, nothing with an effect runs that no person has ordered: such
+siblings wait, and the pre-pass of the resumed turn resolves them. Read-only siblings run at once,
+and if they bring in untrusted content, the gate is asked again about whatever is still open, so
+the person sees on one card what is missing under taint.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from app.engine.messages import UserMessage
+from app.log.calls import ToolSettled
+from app.turn.classify import classify
+from app.turn.execute import execute
+from app.turn.mutations import mutated
+from app.turn.reply import answer_executed, answer_settled, result_of
+from app.turn.transcript import Note
+from app.turn.verdict import Ask, Run, Settle
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from app.engine.commands import ToolAnswer
+    from app.turn.call import OpenCall
+    from app.turn.context import TurnCtx
+    from app.turn.verdict import Verdict
+
+
+async def resolve_batch(ctx: TurnCtx, calls: Sequence[OpenCall]) -> list[Verdict]:
+    """Resolve what can be resolved; the verdicts that were acted on.
+
+    The other calls stay open, and those that need a person are in `pending_approvals`.
+    """
+    done: list[Settle | Run] = []
+    answers: list[ToolAnswer] = []
+    notes_after = len(ctx.run.messages()) + 1
+    waiting = [await classify(ctx, call) for call in calls]
+    while True:
+        ready, waiting = _split(waiting)
+        if not ready:
+            break
+        tainted_before = ctx.tainted
+        final = [await mutated(ctx, one) if isinstance(one, Run) else one for one in ready]
+        answers += await _act(ctx, final)
+        done += final
+        if ctx.tainted and not tainted_before:
+            waiting = [await _reconsidered(ctx, verdict) for verdict in waiting]
+    _add_output(ctx, calls, answers)
+    _add_notes(ctx, done, after=notes_after)
+    for verdict in waiting:
+        if isinstance(verdict, Ask):
+            ctx.pending_approvals.append(verdict.approval)
+            ctx.state_all(verdict.facts)
+    return [*done, *waiting]
+
+
+def _split(verdicts: Sequence[Verdict]) -> tuple[list[Settle | Run], list[Verdict]]:
+    """What may be acted on now, and what waits for a person or for those who do."""
+    is_pausing = any(isinstance(verdict, Ask) for verdict in verdicts)
+    ready: list[Settle | Run] = []
+    waiting: list[Verdict] = []
+    for verdict in verdicts:
+        if isinstance(verdict, Ask) or (is_pausing and not _needs_no_person(verdict)):
+            waiting.append(verdict)
+        else:
+            ready.append(verdict)
+    return ready, waiting
+
+
+def _needs_no_person(verdict: Settle | Run) -> bool:
+    """Whether the verdict may be acted on while a person decides on a sibling."""
+    return isinstance(verdict, Settle) or verdict.is_ordered or verdict.is_read_only
+
+
+async def _reconsidered(ctx: TurnCtx, verdict: Verdict) -> Verdict:
+    """The verdict under the taint that a sibling has just brought in."""
+    if isinstance(verdict, Ask) and not verdict.is_fresh:
+        return verdict
+    return await classify(ctx, verdict.call)
+
+
+async def _act(ctx: TurnCtx, verdicts: Sequence[Settle | Run]) -> list[ToolAnswer]:
+    """Settle and run, and give the answers to the AgentRun in source order."""
+    runs = [verdict for verdict in verdicts if isinstance(verdict, Run)]
+    answers: list[ToolAnswer] = []
+    for verdict in verdicts:
+        ctx.state_all(verdict.facts)
+        if isinstance(verdict, Settle):
+            _state_settled(ctx, verdict)
+            answers.append(answer_settled(verdict.call.pending, verdict.result))
+    for run, text in zip(runs, await execute(ctx, runs), strict=True):
+        answers.append(answer_executed(run.call.pending, text))
+    answers.sort(key=lambda answer: answer.position)
+    ctx.run.answer_tool_calls(answers)
+    return answers
+
+
+def _state_settled(ctx: TurnCtx, verdict: Settle) -> None:
+    if verdict.unattended is not None:
+        ctx.unattended_denials.append(verdict.unattended)
+    ctx.state(
+        ToolSettled(
+            call_id=verdict.call.call_id,
+            tool=verdict.call.tool,
+            result=verdict.result,
+            outcome=verdict.outcome,
+        )
+    )
+
+
+def _add_output(ctx: TurnCtx, calls: Sequence[OpenCall], answers: Sequence[ToolAnswer]) -> None:
+    """The message of this turn's results, in source order."""
+    by_position = {answer.position: answer for answer in answers}
+    results = tuple(
+        result_of(call.pending, by_position[call.pending.position])
+        for call in calls
+        if call.pending.position in by_position
+    )
+    if results:
+        ctx.outputs.append(UserMessage(content=results))
+
+
+def _add_notes(ctx: TurnCtx, verdicts: Sequence[Settle | Run], *, after: int) -> None:
+    """Notes for the model alone, right after the results of their batch, in source order."""
+    noted = [verdict for verdict in verdicts if isinstance(verdict, Run) and verdict.note]
+    noted.sort(key=lambda run: run.call.pending.position)
+    ctx.notes += [Note(after_messages=after, text=run.note) for run in noted]

@@ -1,0 +1,162 @@
+"""What the stages of one turn share: read-only inputs, working state, and the facts stated so far.
+
+A fact is stated when it happens and recorded with the next `flush`: before anything runs, before
+the model is asked again, and at the turn's end. So a step costs few commits, and whatever has an
+effect is in the log first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Protocol
+
+from app.engine.usage import Usage
+from app.policy.taint import Trust
+from app.turn.ports import Fact
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from app.engine.agent_run import AgentRun
+    from app.engine.messages import Message
+    from app.engine.streaming import StreamItem
+    from app.log.payload import Payload
+    from app.policy.capability import CapabilitySet
+    from app.policy.grants import RememberedGrant, SessionApproval
+    from app.turn.agent import BoundAgent
+    from app.turn.ledger import DecisionLedger
+    from app.turn.options import RunTurnOptions
+    from app.turn.ports import Clock, FailureKind, Journal, Provider, ToolExecutor
+    from app.turn.result import (
+        EndedBy,
+        GrantReplayClear,
+        PendingApproval,
+        UnattendedDenial,
+    )
+    from app.turn.schema import Schemas
+    from app.turn.specs import PinnedSpecs
+    from app.turn.stream import TurnStreamEvent
+    from app.turn.transcript import Note, Transcript
+
+
+class StepOutcome(Enum):
+    """What a stage says of the turn: go on with the next stage, wait for people, or be done."""
+
+    CONTINUE = auto()
+    PAUSE = auto()
+    FINISH = auto()
+
+
+class TurnStep(Protocol):
+    """One stage of a turn."""
+
+    async def run(self, ctx: TurnCtx) -> StepOutcome: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Partial:
+    """What had arrived of a reply that nothing can be done with, and why it ended."""
+
+    items: tuple[StreamItem, ...]
+    stop: str
+    usage: Usage
+
+
+class TurnFailed(Exception):
+    """The turn cannot end well; `run_turn` makes a failure of it and keeps a partial reply."""
+
+    def __init__(self, kind: FailureKind, message: str, *, partial: Partial | None = None) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.message = message
+        self.partial = partial
+
+
+@dataclass(slots=True, kw_only=True)
+class TurnCtx:
+    """One turn in progress. The options are never changed: what is used up is used up here."""
+
+    provider: Provider
+    tools: ToolExecutor
+    agent: BoundAgent
+    options: RunTurnOptions
+    transcript: Transcript
+    journal: Journal
+    clock: Clock
+    run_id: str
+    turn_id: str
+    max_steps: int
+    now_unix_ms: int | None
+    specs: PinnedSpecs
+    schemas: Schemas
+    ledger: DecisionLedger
+    tainted: bool
+
+    steps: int = 0
+    executed_calls: int = 0
+    outputs: list[Message] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+    total_usage: Usage = field(default_factory=Usage)
+    last_stop: str | None = None
+    last_text: str = ""
+    grounded: bool = False
+    ended_by: EndedBy | None = None
+    malformed_steps: int = 0
+    denial_reprompts: int = 0
+    denied_sigs: dict[tuple[str, bytes], str] = field(default_factory=dict)
+    escape_hatch_fired: bool = False
+    grant_replays: list[GrantReplayClear] = field(default_factory=list)
+    unattended_denials: list[UnattendedDenial] = field(default_factory=list)
+    pending_approvals: list[PendingApproval] = field(default_factory=list)
+    facts: list[Fact] = field(default_factory=list)
+
+    @property
+    def run(self) -> AgentRun:
+        """The machine that holds the state of the conversation with the model."""
+        return self.transcript.run
+
+    @property
+    def granted(self) -> CapabilitySet:
+        """What the agent may do without asking, as things stand now."""
+        return self.agent.grant_policy.granted(self.tainted)
+
+    def session_approval(self, tool: str) -> SessionApproval | None:
+        """The principal's standing consent to a tool; a worker has no share in it."""
+        if self.options.is_delegated_worker:
+            return None
+        return self.options.session_approved_tools.get(tool)
+
+    def remembered_grant(self, tool: str) -> RememberedGrant | None:
+        """The principal's remembered grant for a tool; a worker has no share in it."""
+        if self.options.is_delegated_worker:
+            return None
+        return self.options.remembered_grants.get(tool)
+
+    def fact(
+        self, payload: Payload, *, trust: Trust = Trust.UNSPECIFIED, private: bytes | None = None
+    ) -> Fact:
+        """A fact of the step at hand."""
+        return Fact(payload, self.run.turn(), trust, private)
+
+    def state(
+        self, payload: Payload, *, trust: Trust = Trust.UNSPECIFIED, private: bytes | None = None
+    ) -> None:
+        """State a fact; the next `flush` makes it durable."""
+        self.facts.append(self.fact(payload, trust=trust, private=private))
+
+    def state_all(self, payloads: Iterable[Payload]) -> None:
+        """State several facts that have nothing of their own to carry."""
+        for payload in payloads:
+            self.state(payload)
+
+    async def flush(self) -> None:
+        """Make everything stated so far durable."""
+        if self.facts:
+            stated, self.facts = tuple(self.facts), []
+            await self.journal.record(*stated)
+
+    async def send(self, event: TurnStreamEvent) -> None:
+        """Show an event to readers, if there are any; waits for a slow one."""
+        if self.options.stream_tx is not None:
+            await self.options.stream_tx.send(event)

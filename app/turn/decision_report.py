@@ -1,0 +1,94 @@
+"""No silent loss (turn.md 4.5): a decision that met no call is reported, with the reason.
+
+Observation only: such a decision resolves nothing. Log lines carry ids and digests, no arguments.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import structlog
+
+from app.engine.arguments import Arguments, sha256_hex
+from app.engine.messages import AssistantMessage
+from app.engine.turn_content import tool_calls
+from app.turn.call import read_arguments
+from app.turn.verdict import Ask, Run, Settle
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from app.engine.messages import ToolCall
+    from app.turn.context import TurnCtx
+    from app.turn.options import ApprovalDecision, Identity
+    from app.turn.verdict import Verdict
+
+_log = structlog.get_logger(__name__)
+
+# Harmless: the call has its result. A loss: something before the engine lost the call.
+ANSWERED_EARLIER = "answered_earlier"
+FOUND_NOWHERE = "found_nowhere"
+
+
+def report_prepass(ctx: TurnCtx, verdicts: Sequence[Verdict], *, forwarded: int) -> None:
+    """One summary, and one warning per decision that was bound to a turn and met no call."""
+    for idle in ctx.ledger.idle_overrides:
+        _log.warning("override.without_approval", turn_id=ctx.turn_id, **_ids(idle.identity))
+    if not forwarded:
+        return
+    unmatched = [decision for decision in ctx.ledger if decision.turn_id is not None]
+    _log.info(
+        "turn.decisions",
+        turn_id=ctx.turn_id,
+        executed=sum(isinstance(one, Run) and one.is_ordered for one in verdicts),
+        denied=sum(isinstance(one, Settle) and one.outcome in _DENIALS for one in verdicts),
+        pending=sum(isinstance(one, Ask) for one in verdicts),
+        unmatched=len(unmatched),
+    )
+    for decision in unmatched:
+        _warn(ctx, decision)
+
+
+def report_unused(ctx: TurnCtx) -> None:
+    """At the turn's end: the decisions that any call of the turn could have used, and none did."""
+    for decision in ctx.ledger:
+        if decision.turn_id is None:
+            _warn(ctx, decision)
+
+
+_DENIALS = frozenset({"denied", "expired"})
+
+
+def _warn(ctx: TurnCtx, decision: ApprovalDecision) -> None:
+    _log.warning(
+        "decision.unmatched",
+        turn_id=ctx.turn_id,
+        approval_id=decision.approval_id,
+        why=ANSWERED_EARLIER if _stands(ctx, decision.identity) else FOUND_NOWHERE,
+        **_ids(decision.identity),
+    )
+
+
+def _stands(ctx: TurnCtx, identity: Identity) -> bool:
+    """Whether the call is in the transcript at all; what is open has been looked at already."""
+    return any(
+        call.id == identity.request_id
+        and call.name == identity.tool_name
+        and _canonical(call) == identity.args_json
+        for message in ctx.run.full_history()
+        if isinstance(message, AssistantMessage)
+        for _, call in tool_calls(message.content)
+    )
+
+
+def _canonical(call: ToolCall) -> str | None:
+    args = read_arguments(call)
+    return args.canonical.decode() if isinstance(args, Arguments) else None
+
+
+def _ids(identity: Identity) -> dict[str, str]:
+    return {
+        "request_id": identity.request_id,
+        "tool": identity.tool_name,
+        "args_sha256": sha256_hex(identity.args_json.encode(errors="surrogatepass")),
+    }

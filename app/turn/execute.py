@@ -1,0 +1,183 @@
+"""Running the calls that may run: concurrently, each start in the log first (turn.md 3.5).
+
+A result passes through redaction, then the size cap, then into the transcript. While siblings are
+still running each result is recorded at once; the last one goes into the log with what follows it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from app.log.calls import GrantReplayed, ToolCompleted, ToolFailed, ToolStarted
+from app.policy.taint import Trust, highest
+from app.turn import stream, texts
+from app.turn.attempt import Raised, attempt
+from app.turn.limits import RESULT_CAP_BYTES
+from app.turn.mutations import redacted
+from app.turn.ports import ToolInvocation, ToolOutcome
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from app.turn.context import TurnCtx
+    from app.turn.ports import Fact
+    from app.turn.verdict import Run
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A result as the model sees it, and whether and where the whole of it is kept."""
+
+    text: str
+    truncated: bool = False
+    artifact_id: str | None = None
+
+
+@dataclass(slots=True)
+class _Progress:
+    """How many of a batch's executions have not come to their end."""
+
+    running: int
+
+
+async def execute(ctx: TurnCtx, runs: Sequence[Run]) -> list[str]:
+    """Run the calls and return their results, in the order given. Cancelling cancels the tools."""
+    if not runs:
+        return []
+    for run in runs:
+        _state_start(ctx, run)
+    await ctx.flush()
+    for run in runs:
+        await ctx.send(stream.ToolStarted(run.call.call_id, run.call.tool))
+    ctx.executed_calls += len(runs)
+    tainted, progress = ctx.tainted, _Progress(len(runs))
+    if len(runs) == 1:
+        return [await _run(ctx, runs[0], tainted=tainted, progress=progress)]
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(_run(ctx, run, tainted=tainted, progress=progress))
+                for run in runs
+            ]
+    except BaseExceptionGroup as failed:
+        # Only the journal, the recorder and the stream can fail here, and each with one meaning.
+        raise failed.exceptions[0] from None
+    return [task.result() for task in tasks]
+
+
+def _state_start(ctx: TurnCtx, run: Run) -> None:
+    call = run.call
+    ctx.state(
+        ToolStarted(
+            call_id=call.call_id,
+            request_id=call.request_id,
+            tool=call.tool,
+            args_sha256=run.args.sha256,
+            idempotency_key=_key(ctx, run),
+            attempt=call.attempts + 1,
+            covered_by=run.covered_by,
+        )
+    )
+    if (replay := run.replay) is not None:
+        ctx.grant_replays.append(replay)
+        ctx.state(
+            GrantReplayed(
+                call_id=replay.call_id,
+                tool=replay.tool,
+                grant_ref=replay.grant_ref,
+                coverage_hash=replay.coverage_hash,
+                cleared=replay.cleared,
+            )
+        )
+
+
+def _key(ctx: TurnCtx, run: Run) -> str:
+    return f"{ctx.run_id}:{run.call.call_id}"
+
+
+async def _run(ctx: TurnCtx, run: Run, *, tainted: bool, progress: _Progress) -> str:
+    began_ms = ctx.clock.now_ms()
+    outcome = await redacted(ctx, run, await _invoke(ctx, run, tainted=tainted))
+    duration_ms = max(0, ctx.clock.now_ms() - began_ms)
+    trust = _tag(ctx, run, outcome)
+    shown = await _shown(ctx, run, outcome, trust=trust)
+    ctx.tainted = ctx.tainted or trust.taints
+    fact = _result_fact(ctx, run, outcome, shown=shown, duration_ms=duration_ms, trust=trust)
+    progress.running -= 1
+    if progress.running:
+        await ctx.journal.record(fact)
+    else:
+        ctx.facts.append(fact)
+    return shown.text
+
+
+async def _invoke(ctx: TurnCtx, run: Run, *, tainted: bool) -> ToolOutcome:
+    invocation = ToolInvocation(
+        call_id=run.call.call_id,
+        request_id=run.call.request_id,
+        name=run.call.tool,
+        args=run.args.value,
+        args_canonical=run.args.canonical,
+        idempotency_key=_key(ctx, run),
+        sandbox_mode=run.sandbox_mode,
+        tainted=tainted,
+    )
+    match await attempt(ctx.tools.execute(invocation), doing="execute", call_id=run.call.call_id):
+        case Raised():
+            return ToolOutcome(text=texts.tool_failed(), code="tool_failed")
+        case outcome:
+            return outcome
+
+
+def _tag(ctx: TurnCtx, run: Run, outcome: ToolOutcome) -> Trust:
+    """The result's tag: that of the tool's kind, joined with that of what it read."""
+    if ctx.tools.ingests_untrusted_content(run.call.tool):
+        return Trust.QUARANTINED_CONTENT
+    return highest((Trust.UNSPECIFIED, outcome.trust))
+
+
+async def _shown(ctx: TurnCtx, run: Run, outcome: ToolOutcome, *, trust: Trust) -> Shown:
+    prefix = texts.edited(run.args.canonical.decode()) if run.is_edited else ""
+    text = prefix + outcome.text
+    size = len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
+    if size <= RESULT_CAP_BYTES:
+        return Shown(text)
+    artifact_id = await ctx.journal.keep_result(run.call.call_id, text, trust=trust)
+    return Shown(cut(text, size, artifact_id), truncated=True, artifact_id=artifact_id)
+
+
+def cut(text: str, size: int, artifact_id: str | None) -> str:
+    """The beginning of a long text, cut between two characters, with a marker; within the cap."""
+    marker = texts.cut_marker(size, artifact_id)
+    kept = text.encode(errors="surrogatepass")[: RESULT_CAP_BYTES - len(marker.encode())]
+    return kept.decode(errors="ignore") + marker
+
+
+def _result_fact(
+    ctx: TurnCtx, run: Run, outcome: ToolOutcome, *, shown: Shown, duration_ms: int, trust: Trust
+) -> Fact:
+    call = run.call
+    if outcome.code is None:
+        return ctx.fact(
+            ToolCompleted(
+                call_id=call.call_id,
+                tool=call.tool,
+                result=shown.text,
+                truncated=shown.truncated,
+                artifact_id=shown.artifact_id,
+                duration_ms=duration_ms,
+            ),
+            trust=trust,
+        )
+    return ctx.fact(
+        ToolFailed(
+            call_id=call.call_id,
+            tool=call.tool,
+            error=shown.text,
+            code=outcome.code,
+            duration_ms=duration_ms,
+        ),
+        trust=trust,
+    )

@@ -1,0 +1,209 @@
+"""The way to `decide()`: what the agent and the tool say of one call, and the gate's verdict on it.
+
+There is no second path around the gate. Standing consents come in here: a remembered grant acts
+inside `decide()` by lifting the taint, a session approval after the gate has asked (turn.md 6.8).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, assert_never
+
+from app.log.calls import CallGated
+from app.log.payload import CoveredBy
+from app.policy.capability import Capability, in_order
+from app.policy.gate import Allow, CallPolicy, Deny, Escalate, InjectContext, Modify, decide
+from app.turn.attempt import Raised, attempt
+from app.turn.ports import (
+    DispatchDeny,
+    DispatchInjectContext,
+    DispatchModify,
+    DispatchRequireApproval,
+)
+from app.turn.result import GrantReplayClear
+
+if TYPE_CHECKING:
+    from app.engine.arguments import Arguments
+    from app.log.calls import GateRule
+    from app.policy.capability import CapabilitySet
+    from app.policy.gate import GateOutcome, Transform
+    from app.turn.call import OpenCall
+    from app.turn.context import TurnCtx
+    from app.turn.ports import ToolDecision
+
+Mutation = DispatchModify | DispatchInjectContext
+
+READ_ONLY: Final = frozenset({Capability.LOCAL_READ, Capability.FIXED_CONNECTOR_READ})
+_UNDECIDABLE: Final = "The rules for this call could not be evaluated."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gated:
+    """The gate's verdict on one call, and what it rests on.
+
+    `replay`: a remembered grant changed the verdict. `mutation`: what policy does to the call
+    before it runs, with the name of its rule.
+    """
+
+    call: OpenCall
+    outcome: GateOutcome
+    rule: GateRule
+    required: CapabilitySet
+    missing: CapabilitySet
+    sandbox_escalation: bool
+    replay: GrantReplayClear | None
+    mutation: Mutation | None
+
+    def fact(self, covered_by: CoveredBy | None = None) -> CallGated:
+        """The verdict as the log has it."""
+        reason = self.outcome.reason if isinstance(self.outcome, Deny | Escalate) else ""
+        if covered_by is None and self.replay is not None:
+            covered_by = CoveredBy(kind="grant", id=self.replay.grant_ref)
+        return CallGated(
+            call_id=self.call.call_id,
+            tool=self.call.tool,
+            outcome=self.outcome.label,
+            rule=self.rule,
+            missing=in_order(self.missing),
+            reason=reason,
+            covered_by=covered_by,
+        )
+
+
+def is_read_only(required: CapabilitySet) -> bool:
+    """Whether a call with these needs may run while a person decides on a sibling."""
+    return required <= READ_ONLY
+
+
+def beyond_ceiling(ctx: TurnCtx, required: CapabilitySet) -> CapabilitySet:
+    """What the call needs and the agent may never use."""
+    return required - ctx.agent.execution_ceiling
+
+
+def ceiling_fact(call: OpenCall, reason: str) -> CallGated:
+    """A refusal by the ceiling as the log has it."""
+    return CallGated(
+        call_id=call.call_id, tool=call.tool, outcome="deny", rule="ceiling", reason=reason
+    )
+
+
+async def gate(ctx: TurnCtx, call: OpenCall, args: Arguments) -> Gated:
+    """Put one call to `decide()`, under the taint that holds now."""
+    required = ctx.tools.required_capabilities(call.tool)
+    policy, mutation = await _call_policy(ctx, call, args)
+    granted = _granted_with_grant(ctx, call.tool)
+    outcome = decide(required, granted, call_policy=policy, tool_name=call.tool)
+    return Gated(
+        call=call,
+        outcome=outcome,
+        rule=_rule(outcome, policy),
+        required=required,
+        missing=required - granted,
+        sandbox_escalation=policy.sandbox_escalation,
+        replay=_replay(ctx, call, outcome, cleared=(required - ctx.granted) & granted),
+        mutation=mutation if isinstance(outcome, Modify | InjectContext) else None,
+    )
+
+
+async def veto(ctx: TurnCtx, call: OpenCall, args: Arguments) -> str | None:
+    """The reason why nobody may let the call run, by agent or by dispatch policy."""
+    if (reason := ctx.agent.vetoes.get(call.tool)) is not None:
+        return reason
+    match await _pre_dispatch(ctx, call, args):
+        case DispatchDeny(reason=reason):
+            return reason
+        case _:
+            return None
+
+
+async def _call_policy(
+    ctx: TurnCtx, call: OpenCall, args: Arguments
+) -> tuple[CallPolicy, Mutation | None]:
+    if (reason := ctx.agent.vetoes.get(call.tool)) is not None:
+        return CallPolicy(veto=reason), None
+    decision = await _pre_dispatch(ctx, call, args)
+    mutation = _mutation(ctx, decision)
+    policy = CallPolicy(
+        veto=decision.reason if isinstance(decision, DispatchDeny) else None,
+        requires_human=isinstance(decision, DispatchRequireApproval)
+        or ctx.tools.needs_approval(call.tool),
+        sandbox_escalation=await _escapes_sandbox(ctx, call, args),
+        transform=_transform(mutation),
+    )
+    return policy, mutation
+
+
+async def _pre_dispatch(ctx: TurnCtx, call: OpenCall, args: Arguments) -> ToolDecision:
+    """What the dispatch policy says; one that breaks refuses."""
+    match await attempt(
+        ctx.tools.pre_dispatch(call.tool, args.value), doing="pre_dispatch", call_id=call.call_id
+    ):
+        case Raised():
+            return DispatchDeny(_UNDECIDABLE)
+        case decision:
+            return decision
+
+
+def _mutation(ctx: TurnCtx, decision: ToolDecision) -> Mutation | None:
+    """What policy does to the call; without a recorder no mutation happens (turn.md 7.7)."""
+    if ctx.options.dispatch_recorder is None:
+        return None
+    return decision if isinstance(decision, DispatchModify | DispatchInjectContext) else None
+
+
+def _transform(mutation: Mutation | None) -> Transform | None:
+    match mutation:
+        case DispatchModify(args=args):
+            return Modify(args)
+        case DispatchInjectContext(text=text):
+            return InjectContext(text)
+        case None:
+            return None
+        case _:
+            assert_never(mutation)
+
+
+async def _escapes_sandbox(ctx: TurnCtx, call: OpenCall, args: Arguments) -> bool:
+    if not ctx.options.escalate_sandbox_denials:
+        return False
+    asked = ctx.tools.sandbox_would_deny(call.tool, args.value)
+    match await attempt(asked, doing="sandbox_would_deny", call_id=call.call_id):
+        case Raised():
+            return True
+        case denied:
+            return denied
+
+
+def _granted_with_grant(ctx: TurnCtx, tool: str) -> CapabilitySet:
+    grant = ctx.remembered_grant(tool)
+    if grant is None:
+        return ctx.granted
+    return ctx.agent.grant_policy.with_resilient(grant.covered).granted(ctx.tainted)
+
+
+def _replay(
+    ctx: TurnCtx, call: OpenCall, outcome: GateOutcome, *, cleared: CapabilitySet
+) -> GrantReplayClear | None:
+    """The use of a grant that changed the verdict: the call runs, and without it would not."""
+    grant = ctx.remembered_grant(call.tool)
+    if grant is None or not cleared or isinstance(outcome, Deny | Escalate):
+        return None
+    return GrantReplayClear(
+        call.call_id, call.tool, grant.grant_ref, grant.coverage_hash, in_order(cleared)
+    )
+
+
+def _rule(outcome: GateOutcome, policy: CallPolicy) -> GateRule:
+    match outcome:
+        case Deny():
+            return "veto"
+        case Escalate(missing=missing) if missing:
+            return "capabilities"
+        case Escalate():
+            return "consent" if policy.requires_human else "sandbox"
+        case Modify() | InjectContext():
+            return "transform"
+        case Allow():
+            return "none"
+        case _:
+            assert_never(outcome)

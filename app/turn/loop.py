@@ -1,0 +1,124 @@
+"""The stages after the pre-pass: the steps up to the cap, and the closing completion.
+
+A batch belongs to the step that emitted it. Grounded text taints the steps that follow, so the
+taint of a step is fixed before its batch is judged and widened after.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from app.engine.arguments import Malformed
+from app.engine.commands import CallModel, CallTools
+from app.log.runs import StepDiscarded
+from app.turn.batch import resolve_batch
+from app.turn.call import live_calls
+from app.turn.context import StepOutcome, TurnFailed
+from app.turn.limits import DENIAL_REPROMPTS, MALFORMED_STEPS_IN_A_ROW
+from app.turn.model_step import ask_model, state_step_completed
+from app.turn.ports import FailureKind
+from app.turn.result import EndedBy
+from app.turn.verdict import Settle
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from app.turn.call import OpenCall
+    from app.turn.context import TurnCtx
+    from app.turn.verdict import Verdict
+
+
+class StepLoop:
+    """Model call, batch, model call: until an answer, a pause, or a cap."""
+
+    async def run(self, ctx: TurnCtx) -> StepOutcome:
+        """CONTINUE means that a closing completion is due."""
+        if (response := ctx.run.response()) is not None:
+            # A lost worker has put the answer into the log; only the run's end is missing.
+            ctx.last_text = response.output
+            return _ended(ctx, EndedBy.ANSWER)
+        while ctx.steps < ctx.max_steps:
+            if (outcome := await _step(ctx, _due(ctx))) is not None:
+                return outcome
+        if ctx.last_text.strip():
+            return _ended(ctx, EndedBy.STEP_CAP)
+        return _closing_due(ctx, EndedBy.STEP_CAP)
+
+
+class ClosingCompletion:
+    """One last model call without tools, for the words the turn owes (turn.md 3.8)."""
+
+    async def run(self, ctx: TurnCtx) -> StepOutcome:
+        """If the call fails, the turn returns what it has."""
+        ctx.run.max_turns(ctx.run.turn() + 1)
+        command = _due(ctx)
+        text_before = ctx.last_text
+        try:
+            await ask_model(ctx, command, is_closing=True)
+        except TurnFailed as failed:
+            ctx.last_text = text_before
+            ctx.state(StepDiscarded(attempt=1, reason=failed.kind.value))
+            return StepOutcome.FINISH
+        state_step_completed(ctx, calls=0)
+        return StepOutcome.FINISH
+
+
+def _due(ctx: TurnCtx) -> CallModel:
+    """The model call the AgentRun wants next."""
+    command = ctx.run.next_step()
+    if isinstance(command, CallModel):
+        return command
+    raise TurnFailed(
+        FailureKind.INTERNAL, f"expected a model call to be due, found {command.step!r}"
+    )
+
+
+async def _step(ctx: TurnCtx, command: CallModel) -> StepOutcome | None:
+    """One step; None if another follows."""
+    grounded_before = ctx.grounded
+    wanted = await ask_model(ctx, command)
+    if not isinstance(wanted, CallTools):
+        state_step_completed(ctx, calls=0)
+        return _ended(ctx, EndedBy.ANSWER)
+    calls = live_calls(wanted.calls, turn_number=ctx.transcript.turn_number, turn_id=ctx.turn_id)
+    verdicts = await resolve_batch(ctx, calls)
+    if ctx.grounded and not grounded_before:
+        ctx.tainted = True
+    if ctx.pending_approvals:
+        ctx.ended_by = EndedBy.PAUSE
+        return StepOutcome.PAUSE
+    state_step_completed(ctx, calls=len(calls))
+    _count_malformed(ctx, calls)
+    return _count_repeats(ctx, verdicts)
+
+
+def _count_malformed(ctx: TurnCtx, calls: Sequence[OpenCall]) -> None:
+    """Raise TurnFailed after the third step in a row that holds malformed arguments."""
+    if not any(isinstance(call.args, Malformed) for call in calls):
+        ctx.malformed_steps = 0
+        return
+    ctx.malformed_steps += 1
+    if ctx.malformed_steps >= MALFORMED_STEPS_IN_A_ROW:
+        raise TurnFailed(
+            FailureKind.MALFORMED_ARGUMENTS,
+            f"the model sent malformed arguments in {ctx.malformed_steps} steps in a row",
+        )
+
+
+def _count_repeats(ctx: TurnCtx, verdicts: Sequence[Verdict]) -> StepOutcome | None:
+    """Bound how often a denied call may be tried again before the turn is closed."""
+    if any(isinstance(verdict, Settle) and verdict.repeats_denial for verdict in verdicts):
+        ctx.denial_reprompts += 1
+    if ctx.denial_reprompts > DENIAL_REPROMPTS:
+        return _closing_due(ctx, EndedBy.DENIAL_CAP)
+    return None
+
+
+def _ended(ctx: TurnCtx, ended_by: EndedBy) -> StepOutcome:
+    ctx.ended_by = ended_by
+    return StepOutcome.FINISH
+
+
+def _closing_due(ctx: TurnCtx, ended_by: EndedBy) -> StepOutcome:
+    ctx.ended_by = ended_by
+    return StepOutcome.CONTINUE

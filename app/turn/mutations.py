@@ -1,0 +1,103 @@
+"""Dispatch mutations: recorded first, applied only then (turn.md 7.7).
+
+Without a recorder nothing here happens. Where recording fails, a call that policy would rewrite is
+refused and a result it would redact is withheld: the model sees neither version.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, assert_never
+
+from app.engine.arguments import Arguments, canonical_bytes, parse_arguments, sha256_hex
+from app.turn import texts
+from app.turn.attempt import Raised, attempt
+from app.turn.decided import schema_problems
+from app.turn.ports import (
+    DispatchInjectContext,
+    DispatchModify,
+    DispatchMutation,
+    ToolOutcome,
+)
+from app.turn.verdict import Run, Settle
+
+if TYPE_CHECKING:
+    from app.turn.context import TurnCtx
+    from app.turn.ports import DispatchRecorder
+
+_WITHHELD: Final = ToolOutcome(text=texts.result_withheld(), code="result_withheld")
+
+
+async def mutated(ctx: TurnCtx, run: Run) -> Run | Settle:
+    """The call as policy has it run, once that is recorded."""
+    recorder = ctx.options.dispatch_recorder
+    if run.mutation is None or recorder is None:
+        return run
+    match run.mutation:
+        case DispatchModify(args=rewritten, rule=rule):
+            args = parse_arguments(canonical_bytes(dict(rewritten)))
+            if not isinstance(args, Arguments) or schema_problems(ctx, run.call, args):
+                return _refused(run)
+            applied = replace(run, args=args, mutation=None)
+            detail = {"original": run.args.canonical.decode(), "new": args.canonical.decode()}
+            mutation = _mutation(run, "input_rewrite", rule=rule, detail=detail)
+        case DispatchInjectContext(text=text, rule=rule):
+            applied = replace(run, note=text, mutation=None)
+            mutation = _mutation(run, "context_injection", rule=rule, detail={"text": text})
+        case _:
+            assert_never(run.mutation)
+    # The reply that holds the call stands in the log before what changed the call.
+    await ctx.flush()
+    return applied if await _is_recorded(recorder, mutation) else _refused(run)
+
+
+async def redacted(ctx: TurnCtx, run: Run, outcome: ToolOutcome) -> ToolOutcome:
+    """The result as policy lets it be seen, once that is recorded."""
+    recorder = ctx.options.dispatch_recorder
+    if recorder is None:
+        return outcome
+    seen = ctx.tools.post_dispatch(run.call.tool, run.args.value, outcome.text)
+    match await attempt(seen, doing="post_dispatch", call_id=run.call.call_id):
+        case None:
+            return outcome
+        case Raised():
+            return replace(_WITHHELD, trust=outcome.trust)
+        case text:
+            return await _redacted_to(recorder, run, outcome, text=text)
+
+
+async def _redacted_to(
+    recorder: DispatchRecorder, run: Run, outcome: ToolOutcome, *, text: str
+) -> ToolOutcome:
+    mutation = DispatchMutation(
+        kind="result_redaction",
+        call_id=run.call.call_id,
+        tool=run.call.tool,
+        rule="",
+        original_sha256=sha256_hex(outcome.text.encode()),
+        detail={"redacted": text},
+    )
+    if await _is_recorded(recorder, mutation):
+        return replace(outcome, text=text)
+    return replace(_WITHHELD, trust=outcome.trust)
+
+
+def _mutation(run: Run, kind: str, *, rule: str, detail: dict[str, str]) -> DispatchMutation:
+    return DispatchMutation(
+        kind=kind,
+        call_id=run.call.call_id,
+        tool=run.call.tool,
+        rule=rule,
+        original_sha256=run.args.sha256,
+        detail=detail,
+    )
+
+
+async def _is_recorded(recorder: DispatchRecorder, mutation: DispatchMutation) -> bool:
+    recorded = recorder.record(mutation)
+    return await attempt(recorded, doing="record mutation", call_id=mutation.call_id) is True
+
+
+def _refused(run: Run) -> Settle:
+    result = texts.mutation_unrecorded()
+    return Settle(call=run.call, result=result, outcome="denied_by_policy")

@@ -1,0 +1,60 @@
+"""The request of one model call, built from the AgentRun's command (turn.md 3.2, 7.4).
+
+Notes for the model alone stand in requests only, right after the results of their batch; the
+AgentRun never holds them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from app.engine.messages import AssistantMessage, UserMessage
+from app.policy.capability import Capability
+from app.turn.ports import ModelRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from app.engine.commands import CallModel
+    from app.engine.messages import Message
+    from app.turn.context import TurnCtx
+    from app.turn.transcript import Note
+
+
+def model_request(ctx: TurnCtx, command: CallModel, *, is_closing: bool) -> ModelRequest:
+    """What is sent for a step; the closing completion may neither call nor search."""
+    inherited = len(ctx.run.input_history())
+    own = (*command.history[inherited:], command.prompt)
+    notes = (*ctx.transcript.notes, *ctx.notes)
+    return ModelRequest(
+        model=ctx.agent.model,
+        instructions=ctx.agent.instructions,
+        messages=(*command.history[:inherited], *_with_notes(own, notes)),
+        tools=ctx.specs.all,
+        calls_allowed=not is_closing,
+        cache_hint=ctx.options.cache_hint,
+        web_search=not is_closing and _may_search(ctx),
+        user_text=ctx.transcript.user_text,
+        replies=sum(isinstance(message, AssistantMessage) for message in own),
+        now_unix_ms=ctx.now_unix_ms,
+    )
+
+
+def _may_search(ctx: TurnCtx) -> bool:
+    """Native search, by the same comparison as for any call; no grant by tool name applies."""
+    egress = Capability.ARBITRARY_EGRESS
+    return (
+        ctx.options.native_search_allowed
+        and egress in ctx.agent.execution_ceiling
+        and egress in ctx.granted
+    )
+
+
+def _with_notes(messages: Sequence[Message], notes: Sequence[Note]) -> Sequence[Message]:
+    if not notes:
+        return messages
+    placed: list[Message] = []
+    for count, message in enumerate(messages, start=1):
+        placed.append(message)
+        placed += [UserMessage.of_text(note.text) for note in notes if note.after_messages == count]
+    return placed

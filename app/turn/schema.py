@@ -1,0 +1,52 @@
+"""Whether arguments fit a tool's JSON Schema (Draft 2020-12).
+
+Checking reads and never coerces, defaults or reorders. A schema that cannot be evaluated, a remote
+reference among others, fits nothing: the check fails closed and never goes to the network.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import UndefinedTypeCheck, UnknownType
+from referencing import Registry
+from referencing.exceptions import Unresolvable
+
+from app.turn.limits import SCHEMA_PROBLEM_CHARS, SCHEMA_PROBLEMS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from jsonschema.exceptions import ValidationError
+    from pydantic import JsonValue
+
+    from app.turn.ports import ToolSpec
+
+_NO_REFERENCES: Final[Registry[bool | Mapping[str, Any]]] = Registry()
+_BROKEN: Final = ("its schema cannot be evaluated",)
+
+
+class Schemas:
+    """The validators of one turn's tools, each compiled when it is first needed."""
+
+    def __init__(self) -> None:
+        self._by_spec: dict[str, Draft202012Validator] = {}
+
+    def problems(self, spec: ToolSpec, value: Mapping[str, JsonValue]) -> tuple[str, ...]:
+        """What does not fit, the first few, each with its place; empty if all is well."""
+        validator = self._by_spec.get(spec.name)
+        if validator is None:
+            validator = Draft202012Validator(dict(spec.parameters), registry=_NO_REFERENCES)
+            self._by_spec[spec.name] = validator
+        try:
+            found = list(islice(validator.iter_errors(value), SCHEMA_PROBLEMS))
+        except (Unresolvable, UnknownType, UndefinedTypeCheck, TypeError):
+            return _BROKEN
+        return tuple(sorted(map(_told, found)))
+
+
+def _told(error: ValidationError) -> str:
+    place = "".join(f"/{step}" for step in error.absolute_path) or "/"
+    return f"at {place}: {error.message}"[:SCHEMA_PROBLEM_CHARS]

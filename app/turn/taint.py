@@ -1,0 +1,55 @@
+"""Whether the transcript a turn starts from holds untrusted content (turn.md 5.5).
+
+The durable verdict comes with the options; this is the second look, at the results that stand in
+the transcript. A result counts when its tool lets content in from outside, and an unknown tool
+counts as one. Synthetic results count for nothing: they stand as JSON, which no tool's result
+does, or answer a call whose arguments were malformed, which no tool ever saw.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from app.engine.messages import (
+    AssistantMessage,
+    ToolCall,
+    ToolResult,
+    ToolResultJson,
+    UserMessage,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from app.engine.messages import Message
+    from app.turn.ports import ToolExecutor
+
+
+def transcript_taints(messages: Sequence[Message], tools: ToolExecutor) -> bool:
+    """Whether any result of the messages taints the run that reads it."""
+    return any(tools.ingests_untrusted_content(name) for name in _tools_heard(messages))
+
+
+def _tools_heard(messages: Sequence[Message]) -> set[str]:
+    return {
+        result.name
+        for before, message in pairwise(messages)
+        if isinstance(before, AssistantMessage) and isinstance(message, UserMessage)
+        for result in _executed(before, message)
+    }
+
+
+def _executed(asked: AssistantMessage, answered: UserMessage) -> Iterable[ToolResult]:
+    """The results that a tool gave. A batch's results stand in the order of its calls."""
+    calls = [part for part in asked.content if isinstance(part, ToolCall)]
+    results = [part for part in answered.content if isinstance(part, ToolResult)]
+    return (
+        result
+        for call, result in zip(calls, results, strict=False)
+        if not call.is_malformed and not _is_synthetic(result)
+    )
+
+
+def _is_synthetic(result: ToolResult) -> bool:
+    return all(isinstance(content, ToolResultJson) for content in result.content)

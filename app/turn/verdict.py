@@ -1,0 +1,63 @@
+"""What classification makes of a call: a result without an execution, a question, or a start.
+
+A verdict carries the facts that go into the log when it is acted on, never before: a verdict that
+is replaced, because a sibling brought in untrusted content, leaves no trace.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from app.engine.arguments import Arguments
+    from app.log.payload import CoveredBy, Payload
+    from app.turn.call import OpenCall
+    from app.turn.ports import DispatchInjectContext, DispatchModify
+    from app.turn.result import GrantReplayClear, PendingApproval, UnattendedDenial
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settle:
+    """The call gets this result and runs nothing."""
+
+    call: OpenCall
+    result: str
+    outcome: str
+    facts: tuple[Payload, ...] = ()
+    repeats_denial: bool = False
+    unattended: UnattendedDenial | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """The call waits for a person. `is_fresh`: the gate has just said so, and may say it anew."""
+
+    call: OpenCall
+    approval: PendingApproval
+    facts: tuple[Payload, ...] = ()
+    is_fresh: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """The call is to run with `args`.
+
+    `is_ordered`: a person decided on this very call, so it runs even while others wait.
+    `is_read_only`: it may run while a person decides on a sibling.
+    """
+
+    call: OpenCall
+    args: Arguments
+    is_ordered: bool
+    is_read_only: bool
+    covered_by: CoveredBy | None = None
+    sandbox_mode: str | None = None
+    is_edited: bool = False
+    note: str = ""
+    mutation: DispatchModify | DispatchInjectContext | None = None
+    replay: GrantReplayClear | None = None
+    facts: tuple[Payload, ...] = ()
+
+
+Verdict = Settle | Ask | Run
