@@ -1,0 +1,115 @@
+"""The commands of `turngate` and their options; what each needs is imported when it runs."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Final, NoReturn
+
+import typer
+
+from app.errors import TurngateError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from app.settings import Settings
+
+MISUSED: Final = 2
+FAILED: Final = 1
+
+# Rich's tracebacks would show the local variables, tokens among them.
+app = typer.Typer(
+    name="turngate",
+    help="Runs AI agents' turns behind a gate.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+Migrate = Annotated[bool, typer.Option("--migrate/--no-migrate", help="Migrate first.")]
+
+
+@app.command()
+def serve(
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8000,
+    worker: Annotated[bool, typer.Option("--worker/--no-worker", help="Drive runs, too.")] = True,
+    migrate: Migrate = True,
+    print_token: Annotated[bool, typer.Option(help="Print a development token.")] = False,
+) -> None:
+    """Serve the API, with a worker in the same process."""
+    settings = _prepared()
+    from app.cli.greeting import greeting
+    from app.cli.serving import PortTaken, ServeOptions
+    from app.cli.serving import serve as serve_until_signal
+
+    def greet(address: str) -> None:
+        print(greeting(settings, address, print_token=print_token), flush=True)
+
+    with _told(failed=(PortTaken,)):
+        serve_until_signal(settings, ServeOptions(host, port, worker, migrate), greet=greet)
+
+
+@app.command()
+def worker(migrate: Migrate = True) -> None:
+    """Drive runs without serving anything."""
+    settings = _prepared()
+    from app.cli.working import work
+
+    with _told():
+        work(settings, migrate=migrate)
+
+
+@app.command()
+def token(
+    tenant: Annotated[str, typer.Option(help="The tenant (tid).")],
+    sub: Annotated[str, typer.Option(help="The principal (sub).")],
+    scope: Annotated[str, typer.Option(help="Scopes, separated by spaces.")],
+    roles: Annotated[str, typer.Option(help="Roles, separated by commas.")] = "",
+    ttl: Annotated[int, typer.Option(min=1, help="Seconds that it holds.")] = 3600,
+) -> None:
+    """Print a token of the development issuer."""
+    settings = _settings()
+    from app.cli.issuing import NoDevelopmentIssuer, issue
+    from app.service.development import IssuerUnreadable, TokenOrder, UnknownScope
+
+    named = tuple(role.strip() for role in roles.split(",") if role.strip())
+    order = TokenOrder(tenant, sub, tuple(scope.split()), named, ttl)
+    with _told(failed=(IssuerUnreadable,), misused=(NoDevelopmentIssuer, UnknownScope)):
+        print(issue(settings, order))
+
+
+def _settings() -> Settings:
+    from app.cli.configuration import Misconfigured, read_settings
+
+    with _told(misused=(Misconfigured,)):
+        return read_settings()
+
+
+def _prepared() -> Settings:
+    """The settings of a process that runs for long, with its logs set up."""
+    settings = _settings()
+    from app.cli.logs import configure_logs
+
+    configure_logs()
+    return settings
+
+
+@contextmanager
+def _told(
+    *, failed: tuple[type[Exception], ...] = (), misused: tuple[type[Exception], ...] = ()
+) -> Iterator[None]:
+    """Turn an expected refusal into one line on standard error and an exit code."""
+    failures: tuple[type[Exception], ...] = (TurngateError, *failed)
+    try:
+        yield
+    except misused as error:
+        _end(error, MISUSED)
+    except failures as error:
+        _end(error, FAILED)
+
+
+def _end(error: Exception, code: int) -> NoReturn:
+    print(f"turngate: {error}", file=sys.stderr)
+    raise typer.Exit(code) from None

@@ -1,0 +1,37 @@
+"""The settings as a command takes them: read once, and refused in one readable line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pydantic import ValidationError
+from pydantic_settings import SettingsError
+
+from app.settings import Settings
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
+
+class Misconfigured(Exception):
+    """The settings do not hold; the message names each of them, and never its value."""
+
+
+def read_settings() -> Settings:
+    """The settings of the environment and of `.env`. Raises Misconfigured."""
+    try:
+        return Settings()
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_input=False, include_context=False)
+        raise Misconfigured("; ".join(map(_told, found))) from None
+    except SettingsError as error:
+        # Its cause would show the value, which may hold a key.
+        raise Misconfigured(str(error)) from None
+
+
+def _told(error: ErrorDetails) -> str:
+    message = error["msg"].removeprefix("Value error, ")
+    if not error["loc"]:
+        return message
+    name, *members = map(str, error["loc"])
+    return f"TURNGATE_{'.'.join([name.upper(), *members])}: {message}"

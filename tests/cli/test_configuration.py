@@ -1,0 +1,71 @@
+"""Settings that do not hold are refused by name, in one line, without their value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+
+from app.cli.configuration import Misconfigured, read_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Case:
+    id: str
+    environment: Mapping[str, str]
+    message: str
+
+
+CASES = [
+    Case(
+        "a number out of bounds",
+        {"TURNGATE_SOCKETS": "0"},
+        "TURNGATE_SOCKETS: Input should be greater than or equal to 1",
+    ),
+    Case(
+        "half of a feature",
+        {"TURNGATE_JWT_ISSUER": "https://issuer.example"},
+        "TURNGATE_JWT_ISSUER and TURNGATE_JWT_JWKS come together",
+    ),
+    Case(
+        "a part of a map",
+        {"TURNGATE_COMPATIBLE": '{"local": {"api_key": "very-private"}}'},
+        "TURNGATE_COMPATIBLE.local.base_url: Field required",
+    ),
+    Case(
+        "a map that is no JSON",
+        {"TURNGATE_COMPATIBLE": '{"local": very-private'},
+        'error parsing value for field "compatible" from source "EnvSettingsSource"',
+    ),
+    Case(
+        "two at once",
+        {"TURNGATE_ENV": "moon", "TURNGATE_OPEN_RUNS": "many"},
+        "TURNGATE_ENV: Input should be 'development' or 'production'; "
+        "TURNGATE_OPEN_RUNS: Input should be a valid integer, "
+        "unable to parse string as an integer",
+    ),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_what_is_wrong_is_named(
+    case: Case, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, value in case.environment.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(Misconfigured) as refused:
+        read_settings()
+    assert str(refused.value) == case.message
+    assert refused.value.__cause__ is None
+
+
+def test_settings_that_hold_are_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TURNGATE_SOCKETS", "7")
+    assert read_settings().sockets == 7
