@@ -86,19 +86,13 @@ def _advance(record: RunRecord, turn: AwaitingAdvance) -> Transition[AgentRunSte
     if error := _unusable(record, turn):
         return Raised(record.failed(), error)
     if found := output_call(turn):
-        return _take_output(record, turn, *found)
+        taken = take_output(record, turn, *found)
+        if isinstance(taken, RunDone):
+            return _finished(record, turn, taken, output_tool_calls=output_calls(turn))
+        return taken
     if tool_calls(turn.items):
         return _advance_tool_turn(record, turn)
     return _advance_text_turn(record, turn)
-
-
-def _take_output(
-    record: RunRecord, turn: AwaitingAdvance, position: int, call: ToolCall
-) -> Transition[AgentRunStep]:
-    taken = take_output(record, turn, position, call)
-    if isinstance(taken, RunRecord):
-        return _finished(taken, output_tool_calls=output_calls(turn))
-    return taken
 
 
 def _unusable(record: RunRecord, turn: AwaitingAdvance) -> CompletionError | None:
@@ -119,19 +113,18 @@ def _unusable(record: RunRecord, turn: AwaitingAdvance) -> CompletionError | Non
 def _advance_text_turn(record: RunRecord, turn: AwaitingAdvance) -> Transition[AgentRunStep]:
     if wants_output_call(record, turn):
         return ask_for_output_call(record, turn)
-    done = RunDone(output=joined_text(turn.items), content=turn.items)
-    if is_empty_turn(turn.items):
-        return _finished(record.entering(done))
-    return _finished(
-        record.entering(done, AssistantMessage(id=turn.message_id, content=turn.items))
-    )
+    return _finished(record, turn, RunDone(output=joined_text(turn.items), content=turn.items))
 
 
-def _finished(record: RunRecord, *, output_tool_calls: int = 0) -> Transition[AgentRunStep]:
-    if not isinstance(record.state, RunDone):
-        raise TypeError("only a run that is done has a response")
-    found = response(record, record.state)
-    return record, Done(response=found.model_copy(update={"output_tool_calls": output_tool_calls}))
+def _finished(
+    record: RunRecord, turn: AwaitingAdvance, done: RunDone, *, output_tool_calls: int = 0
+) -> Transition[AgentRunStep]:
+    if is_empty_turn(done.content):
+        finished = record.entering(done)
+    else:
+        finished = record.entering(done, AssistantMessage(id=turn.message_id, content=done.content))
+    counted = response(finished, done).model_copy(update={"output_tool_calls": output_tool_calls})
+    return finished, Done(response=counted)
 
 
 def _advance_tool_turn(record: RunRecord, turn: AwaitingAdvance) -> Transition[AgentRunStep]:

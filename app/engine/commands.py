@@ -72,6 +72,8 @@ class PromptResponse(Value):
             {**dict(self), "output_tool_calls": 0} == {**dict(other), "output_tool_calls": 0}
         )
 
+    __hash__ = Value.__hash__
+
 
 class PendingToolCall(Value):
     """One open call of a batch. `malformed` calls never run; they are answered with an action."""

@@ -41,8 +41,8 @@ def output_calls(turn: AwaitingAdvance) -> int:
 
 def take_output(
     record: RunRecord, turn: AwaitingAdvance, position: int, call: ToolCall
-) -> RunRecord | Transition[CallModel]:
-    """The finished run with the arguments of `call` as its output, or a step to better ones."""
+) -> RunDone | Transition[CallModel]:
+    """The end of the run with the arguments of `call` as output, or a step to better ones."""
     feedback = _fault(record, call)
     if feedback is not None and _may_reprompt(record):
         return _ask_again(record, turn, position, feedback)
@@ -57,9 +57,7 @@ def take_output(
         return Raised(record.failed(), error)
     output = compact_json(call.function.arguments)
     prose = tuple(part for part in turn.items if not isinstance(part, ToolCall))
-    content = (*prose, AssistantText(text=output))
-    done = RunDone(output=output, content=content)
-    return record.entering(done, AssistantMessage(id=turn.message_id, content=content))
+    return RunDone(output=output, content=(*prose, AssistantText(text=output)))
 
 
 def wants_output_call(record: RunRecord, turn: AwaitingAdvance) -> bool:

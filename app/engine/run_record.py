@@ -25,7 +25,6 @@ from app.engine.messages import (
 )
 from app.engine.streaming import InternalCallId
 from app.engine.texts import INTERRUPTED
-from app.engine.turn_content import is_empty_turn
 from app.engine.turn_policy import ToolChoice, TurnPolicy
 from app.engine.usage import Usage
 from app.engine.value import Count, NonEmpty, Value
@@ -188,9 +187,7 @@ class RunRecord(Value):
         return history
 
     def diagnostic_history(self, content: Content, message_id: str | None) -> tuple[Message, ...]:
-        """`full_history` and the turn under examination, for reading only."""
-        if is_empty_turn(content):
-            return self.full_history()
+        """`full_history` and a turn with an invalid call, for reading only."""
         return (*self.full_history(), AssistantMessage(id=message_id, content=content))
 
     def beginning_turn(self) -> RunRecord:

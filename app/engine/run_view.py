@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from typing_extensions import override
 
@@ -153,6 +153,11 @@ class RunView:
     @override
     def __eq__(self, other: object) -> bool:
         return isinstance(other, RunView) and self._record == other._record
+
+    @override
+    def __hash__(self) -> NoReturn:
+        """A run changes, so it has no hash."""
+        raise TypeError("a run cannot be hashed")
 
     @override
     def __repr__(self) -> str:

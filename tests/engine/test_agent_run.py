@@ -202,6 +202,8 @@ def test_a_clone_goes_its_own_way() -> None:
     assert run.state() == "executing_tools"
     run.clone_from(twin)
     assert run == twin
+    with pytest.raises(TypeError, match="cannot be hashed"):
+        hash(run)
 
 
 def test_a_representation_shows_no_content() -> None:

@@ -1,4 +1,4 @@
-"""Recovery from invalid calls of buffered turns. What the conformance cases script already is not repeated here."""
+"""Invalid calls of buffered turns. What the conformance cases script is not repeated here."""
 
 from __future__ import annotations
 
