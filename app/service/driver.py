@@ -16,10 +16,11 @@ import structlog
 
 from app.engine.arguments import sha256_hex
 from app.errors import LeaseLost, StoreUnavailable
+from app.log.catalogue import UnknownEventType
 from app.log.envelope import NewEvent
 from app.log.runs import ContextAssembled, RunResumed, RunStarted
 from app.service.asking import TAINTED_BY
-from app.service.closing import Turn, closing, failed, totals
+from app.service.closing import Turn, closing, failed
 from app.service.consents import consents
 from app.service.limits import RunLimits, TokensSpent
 from app.service.recorder import TurnDrained, TurnRecorder
@@ -88,6 +89,7 @@ class Driver:
         self._settings = settings
         self._recorders: set[TurnRecorder] = set()
         self._draining = False
+        self._faults: dict[str, int] = {}
 
     def drain(self) -> None:
         """Let every turn stop at its next step boundary; the runs go on elsewhere."""
@@ -103,20 +105,41 @@ class Driver:
 
     async def drive(self, lease: Lease) -> None:
         """Drive a leased run until it pauses, ends, or is handed over. Cancelling hands it over."""
-        bound_log = log.bind(run=lease.run.id, conversation=lease.conversation_id)
+        told = log.bind(run=lease.run.id, conversation=lease.conversation_id)
         try:
             await self._drive(lease)
         except LeaseLost:
-            bound_log.info("lease.lost", generation=lease.generation)
+            told.info("lease.lost", generation=lease.generation)
         except StoreUnavailable:
             # The lease runs out, and the sweep hands the run to whoever reaches the database.
-            bound_log.warning("store.unavailable")
+            told.warning("store.unavailable")
+        except UnknownEventType:
+            # A newer release wrote it: this run is left alone for a process that can read it.
+            told.error("run.unreadable")
+        except Exception:  # noqa: BLE001 - a fault in one run must be counted, whatever it is
+            told.exception("run.fault")
+            await self._count_fault(lease)
+        else:
+            self._faults.pop(lease.run.id, None)
+
+    async def _count_fault(self, lease: Lease) -> None:
+        """Leave the run to its next attempt, or end it when none of them has ever helped.
+
+        An attempt that came as far as its first event is counted by the log, in `Standing`.
+        """
+        faults = self._faults[lease.run.id] = self._faults.get(lease.run.id, 0) + 1
+        if faults > RECOVERIES:
+            del self._faults[lease.run.id]
+            await self._give_up(lease)
+
+    async def _give_up(self, lease: Lease) -> None:
+        message = f"no progress in {RECOVERIES} attempts in a row"
+        await self._end_by_force(lease, [], "recovery_exhausted", message)
 
     async def _drive(self, lease: Lease) -> None:
         drive = await self._load(lease)
-        if drive.standing.stalled >= RECOVERIES:
-            message = f"no progress in {RECOVERIES} attempts in a row"
-            await self._end_by_force(drive, [], "recovery_exhausted", message)
+        if drive.standing.stalled > RECOVERIES:
+            await self._give_up(lease)
             return
         limits = RunLimits.of(
             drive.bound.spec, usage=lease.run.usage, active_s=drive.standing.active.seconds
@@ -272,18 +295,18 @@ class Driver:
         await self._finish(drive, [*await recorder.remaining(), *events])
 
     async def _fail(self, drive: _Drive, recorder: TurnRecorder, code: str, message: str) -> None:
-        """End the run by force: what it left open is settled first."""
-        await self._end_by_force(drive, await recorder.remaining(), code, message)
+        await self._end_by_force(drive.lease, await recorder.remaining(), code, message)
 
     async def _end_by_force(
-        self, drive: _Drive, events: list[NewEvent], code: str, message: str
+        self, lease: Lease, events: list[NewEvent], code: str, message: str
     ) -> None:
-        run = drive.lease.run
-        async with self._database.session(drive.lease.tenant) as session:
-            events += await settlements(session, run)
-        usage = totals(drive.standing.run.usage())
-        events.append(failed(run, drive.turn_id, code=code, message=message, usage=usage))
-        await self._finish(drive, events)
+        """End the run without an answer: what it left open is settled first."""
+        async with self._database.session(lease.tenant) as session:
+            events += await settlements(session, lease.run)
+            run = await session.run(lease.run.id)
+        usage = lease.run.usage if run is None else run.usage
+        events.append(failed(lease.run, None, code=code, message=message, usage=usage))
+        await self._leases.finish(lease, events, now=self._clock.now())
 
     async def _finish(self, drive: _Drive, events: list[NewEvent]) -> None:
         await self._leases.finish(drive.lease, events, now=self._clock.now())

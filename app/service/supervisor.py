@@ -7,7 +7,6 @@ and sweeps for what the queue cannot know: runs whose worker died, approvals pas
 from __future__ import annotations
 
 import asyncio
-import traceback
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -84,17 +83,6 @@ class Supervisor:
     async def _drive(self, lease: Lease) -> None:
         try:
             await self._driver.drive(lease)
-        except Exception as fault:  # noqa: BLE001 - the root of a task
-            # One run's fault ends no other. The lease runs out, another attempt follows, and
-            # after five of them the run fails. Messages of exceptions may quote arguments, so
-            # only the kind and the place are logged.
-            place = traceback.extract_tb(fault.__traceback__)[-1]
-            log.error(  # noqa: TRY400 - an exception's text is not for the log
-                "run.fault",
-                run=lease.run.id,
-                kind=type(fault).__name__,
-                at=f"{place.filename}:{place.lineno}",
-            )
         finally:
             self._free.release()
 
