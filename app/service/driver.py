@@ -16,7 +16,6 @@ import structlog
 
 from app.engine.arguments import sha256_hex
 from app.errors import LeaseLost, StoreUnavailable
-from app.log.catalogue import UnknownEventType
 from app.log.envelope import NewEvent
 from app.log.runs import ContextAssembled, RunResumed, RunStarted
 from app.service.asking import TAINTED_BY
@@ -113,9 +112,6 @@ class Driver:
         except StoreUnavailable:
             # The lease runs out, and the sweep hands the run to whoever reaches the database.
             told.warning("store.unavailable")
-        except UnknownEventType:
-            # A newer release wrote it: this run is left alone for a process that can read it.
-            told.error("run.unreadable")
         except Exception:  # noqa: BLE001 - a fault in one run must be counted, whatever it is
             told.exception("run.fault")
             await self._count_fault(lease)
