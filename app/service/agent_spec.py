@@ -148,6 +148,7 @@ class AgentSpec(Member):
         """The full document, defaults filled in, as it is stored and shown."""
         return self.model_dump(mode="json")
 
-    def digest(self) -> str:
-        """The SHA-256 of the canonical document: equal for equal agents, however written."""
-        return sha256_hex(canonical_bytes(self.document()))
+
+def digest_of(spec: AgentSpec) -> str:
+    """The SHA-256 of the canonical document: equal for equal agents, however written."""
+    return sha256_hex(canonical_bytes(spec.document()))

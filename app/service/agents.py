@@ -9,6 +9,7 @@ from app.log.audit import AgentDeleted, AgentSaved
 from app.log.envelope import NewEvent
 from app.log.records import AgentRecord
 from app.service.agent_check import Surroundings, faults_of, lowered_guards
+from app.service.agent_spec import digest_of
 from app.service.refusals import AgentChanged, AgentInvalid, NotFound, ScopeMissing
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class Agents:
             raise ScopeMissing("admin")
         if faults := faults_of(spec, await self._around(tx, spec)):
             raise AgentInvalid("the agent does not hold together", faults=faults)
-        digest = spec.digest()
+        digest = digest_of(spec)
         await self._note(
             tx,
             AgentSaved(

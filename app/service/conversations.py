@@ -10,6 +10,7 @@ import orjson
 from app.log.envelope import NewEvent
 from app.log.queries import LogScope
 from app.log.runs import ConversationCreated, ConversationUpdated
+from app.service.reach import visible_conversation
 from app.service.refusals import NotFound
 
 if TYPE_CHECKING:
@@ -48,12 +49,6 @@ class Message:
     content: list[dict[str, Any]]
     trust: str
     at: str
-
-
-def may_read(caller: Caller, conversation: ConversationRecord) -> bool:
-    """Whether a conversation is in the caller's reach: its principal, participants, admin."""
-    people = (conversation.principal, *conversation.participants)
-    return caller.is_admin or caller.principal in people
 
 
 class Conversations:
@@ -97,10 +92,7 @@ class Conversations:
         self, session: Session, caller: Caller, conversation_id: str
     ) -> ConversationRecord:
         """A conversation in the caller's reach. Raises NotFound."""
-        found = await session.conversation(conversation_id)
-        if found is None or not may_read(caller, found):
-            raise NotFound("conversation")
-        return found
+        return await visible_conversation(session, caller, conversation_id)
 
     async def page(self, session: Session, caller: Caller, page: Page) -> list[ConversationRecord]:
         """The conversations in the caller's reach, newest first."""

@@ -1,0 +1,96 @@
+"""What the edge is built from, and what a request gets of it.
+
+`Edge` holds everything the routes call; `app.main` puts it together. A `Call` is one authenticated
+request; a reading one has a session, a writing one the transaction that its answer commits with.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from fastapi import Depends
+from starlette.requests import HTTPConnection, Request
+
+from app.service.access import Access, Authenticated
+from app.service.agents import Agents
+from app.service.caller import Caller
+from app.service.clock import Clock
+from app.service.conversations import Conversations
+from app.service.keys import Keys
+from app.service.ports import Database, Session, Transaction
+from app.service.tool_listing import ToolListing
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from prometheus_client import CollectorRegistry
+
+    from app.api.idempotency import Claim
+    from app.service.approvals import Approvals
+    from app.service.runs import Runs
+    from app.trust.keys import P256Key
+
+CALL: Final = "turngate.call"
+BODY_BYTES: Final = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edge:
+    """The parts that routes call. `seal_keys` are public, by `kid`, retired ones included."""
+
+    database: Database
+    clock: Clock
+    access: Access
+    agents: Agents
+    approvals: Approvals
+    conversations: Conversations
+    keys: Keys
+    runs: Runs
+    tools: ToolListing
+    registry: CollectorRegistry
+    seal_keys: Mapping[str, P256Key] = field(default_factory=dict)
+    allowed_origins: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """An authenticated request whose scope was checked."""
+
+    edge: Edge
+    who: Authenticated
+    claim: Claim | None
+
+    @property
+    def caller(self) -> Caller:
+        """Who calls."""
+        return self.who.caller
+
+
+@dataclass(frozen=True, slots=True)
+class ReadCall(Call):
+    """A call with a session of the caller's tenant."""
+
+    session: Session
+
+
+@dataclass(frozen=True, slots=True)
+class WriteCall(Call):
+    """A call whose transaction commits when the route returns, and not when it raises."""
+
+    tx: Transaction
+
+
+def edge_of(connection: HTTPConnection) -> Edge:
+    """The edge that the application was built with."""
+    edge: Edge = connection.app.state.edge
+    return edge
+
+
+async def _call(request: Request) -> Any:
+    return request.scope[CALL]
+
+
+Calling = Annotated[Call, Depends(_call)]
+Reading = Annotated[ReadCall, Depends(_call)]
+Writing = Annotated[WriteCall, Depends(_call)]

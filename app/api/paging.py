@@ -1,0 +1,60 @@
+"""Pages: a bound that is never clamped, and cursors that only the service reads (service.md 1)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar
+
+from fastapi import Query
+
+from app.log.queries import Page
+from app.service.refusals import FieldFault, RequestInvalid
+from app.trust import base64url
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+MAX_LIMIT: Final = 200
+_VERSION: Final = "1:"
+_T = TypeVar("_T")
+
+Limit = Annotated[int, Query(ge=1, le=MAX_LIMIT, description="Items of a page")]
+Cursor = Annotated[str | None, Query(description="`next_cursor` of the page before")]
+
+
+def page_of(limit: int, cursor: str | None) -> Page:
+    """The page to read: one item more than is shown, which tells whether there are others."""
+    return Page(limit + 1, None if cursor is None else read_cursor(cursor))
+
+
+def cut_page(
+    items: Sequence[_T], limit: int, key: Callable[[_T], str]
+) -> tuple[list[_T], str | None]:
+    """The items to show, and the cursor to the rest."""
+    shown = list(items[:limit])
+    return shown, write_cursor(key(shown[-1])) if len(items) > limit else None
+
+
+def write_cursor(key: str) -> str:
+    """The opaque text of a key."""
+    return base64url.encode((_VERSION + key).encode())
+
+
+def read_cursor(cursor: str) -> str:
+    """The key in a cursor. Raises RequestInvalid for text that was never one."""
+    try:
+        text = (base64url.decode(cursor) or b"").decode()
+    except ValueError:
+        text = ""
+    if not text.startswith(_VERSION) or not text.isprintable():
+        fault = FieldFault("/query/cursor", "expected the next_cursor of a page")
+        raise RequestInvalid("the cursor is none of ours", faults=(fault,))
+    return text.removeprefix(_VERSION)
+
+
+def read_seq_cursor(cursor: str | None) -> int:
+    """The seq in the cursor of a list that ascends by seq. Raises RequestInvalid."""
+    key = "0" if cursor is None else read_cursor(cursor)
+    if not key.isascii() or not key.isdecimal() or len(key) > 15:
+        fault = FieldFault("/query/cursor", "expected the next_cursor of this list")
+        raise RequestInvalid("the cursor belongs to another list", faults=(fault,))
+    return int(key)

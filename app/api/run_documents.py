@@ -1,0 +1,179 @@
+"""Runs on the wire: what creates one, and how one is shown (service.md 4)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, JsonValue
+
+from app.api.wire import Body, Document, SparseDocument, Time, time_or_none
+from app.log.envelope import wire_time
+from app.log.payload import UsageTotals
+from app.log.records import RunRecord, RunStatus
+from app.log.runs import AttachmentRef
+from app.service.agent_spec import MAX_STEPS, Metadata, Name
+from app.service.requests import OnBusy, RunRequest
+
+
+class TextPart(Body):
+    """A part of the input."""
+
+    type: Literal["text"]
+    text: str
+
+
+class Attachment(Body):
+    """An artifact of the conversation, with the disposition the caller asks for."""
+
+    artifact_id: Name
+    disposition: Name | None = None
+
+
+class CreateRun(Body):
+    """A run to be created, in a new conversation unless one is named."""
+
+    agent: Name
+    input: Annotated[str, Field(min_length=1)] | Annotated[list[TextPart], Field(min_length=1)]
+    conversation_id: Name | None = None
+    attachments: list[Attachment] = Field(default_factory=list, max_length=100)
+    caller_memory: JsonValue = None
+    max_steps: Annotated[int, Field(ge=1, le=MAX_STEPS)] | None = None
+    unattended: bool = False
+    on_busy: OnBusy = "enqueue"
+    metadata: Metadata = Field(default_factory=dict)
+
+    def request(self) -> RunRequest:
+        """What the use case is asked for."""
+        said = self.input
+        return RunRequest(
+            agent=self.agent,
+            input=(said,) if isinstance(said, str) else tuple(part.text for part in said),
+            conversation_id=self.conversation_id,
+            max_steps=self.max_steps,
+            unattended=self.unattended,
+            on_busy=self.on_busy,
+            metadata=self.metadata,
+            attachments=tuple(
+                AttachmentRef(artifact_id=item.artifact_id, disposition=item.disposition)
+                for item in self.attachments
+            ),
+            caller_memory=self.caller_memory,
+        )
+
+
+class PausedApproval(Document):
+    """An approval that a paused run waits for."""
+
+    id: str
+    call_id: str
+    tool: str
+    title: str
+    reason: str
+    expires_at: Time | None
+
+
+class PausedQuestion(Document):
+    """A question that a paused run waits for."""
+
+    id: str
+    call_id: str
+    expires_at: Time | None
+
+
+class Pause(Document):
+    """What a paused run waits for."""
+
+    approvals: list[PausedApproval]
+    questions: list[PausedQuestion]
+
+
+class RunAnswer(SparseDocument):
+    """What a run came to."""
+
+    answer: str
+    finish_reason: str
+    tool_calls_seen: int
+    answer_payload: JsonValue = None
+
+
+class RunError(Document):
+    """Why a run failed."""
+
+    code: str
+    message: str
+
+
+class Run(Document):
+    """From input to a terminal status, pauses included."""
+
+    id: str
+    conversation_id: str
+    agent: str
+    agent_digest: str
+    principal: str
+    status: RunStatus
+    pause: Pause | None
+    answer: RunAnswer | None
+    error: RunError | None
+    usage: UsageTotals
+    steps: int
+    tainted: bool
+    unattended: bool
+    head_seq: int
+    created_at: Time
+    started_at: Time | None
+    ended_at: Time | None
+    metadata: dict[str, JsonValue]
+
+
+class RunList(Document):
+    """A page of runs, newest first."""
+
+    items: list[Run]
+    next_cursor: str | None
+
+
+def run_document(run: RunRecord) -> Run:
+    """How a run is shown."""
+    return Run(
+        id=run.id,
+        conversation_id=run.conversation_id,
+        agent=run.agent,
+        agent_digest=run.agent_digest,
+        principal=run.principal,
+        status=run.status,
+        pause=_pause(run) if run.status == "paused" else None,
+        answer=None if run.answer is None else RunAnswer(**run.answer),
+        error=None if run.error is None else RunError(**run.error),
+        usage=run.usage,
+        steps=run.steps,
+        tainted=run.tainted,
+        unattended=run.unattended,
+        head_seq=run.head_seq,
+        created_at=wire_time(run.created_at),
+        started_at=time_or_none(run.started_at),
+        ended_at=time_or_none(run.ended_at),
+        metadata=run.metadata,
+    )
+
+
+def _pause(run: RunRecord) -> Pause:
+    return Pause(
+        approvals=[
+            PausedApproval(
+                id=item.id,
+                call_id=item.call_id,
+                tool=item.tool,
+                title=item.title,
+                reason=item.reason,
+                expires_at=time_or_none(item.expires_at),
+            )
+            for item in run.pending_approvals
+        ],
+        questions=[
+            PausedQuestion(
+                id=item.id, call_id=item.call_id, expires_at=time_or_none(item.expires_at)
+            )
+            for item in run.pending_questions
+        ],
+    )

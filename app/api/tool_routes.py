@@ -1,0 +1,61 @@
+"""The tools that an agent may name (service.md 3)."""
+
+from __future__ import annotations
+
+from pydantic import JsonValue
+
+from app.api.edge import Calling
+from app.api.paging import Cursor, Limit, cut_page, page_of
+from app.api.routes import Routes
+from app.api.wire import Document
+from app.engine.json_text import thaw
+from app.policy.capability import in_order
+from app.service.tool_listing import ListedTool
+
+routes = Routes(tags=["tools"])
+
+
+class Tool(Document):
+    """A tool, what it requires, and whether it works here."""
+
+    name: str
+    description: str
+    parameters: dict[str, JsonValue]
+    origin: str
+    required_capabilities: list[str]
+    ingests_untrusted: bool
+    idempotent: bool
+    definition_digest: str
+    viable: bool
+    why_not: str | None
+
+
+class ToolList(Document):
+    """A page of tools, by name."""
+
+    items: list[Tool]
+    next_cursor: str | None
+
+
+@routes.open("GET", "/v1/tools", "list_tools", scope="tools:read")
+async def list_tools(call: Calling, *, limit: Limit = 50, cursor: Cursor = None) -> ToolList:
+    """The tools of this deployment, by name."""
+    found = call.edge.tools.page(page_of(limit, cursor))
+    shown, more = cut_page(found, limit, lambda tool: tool.name)
+    return ToolList(items=[tool_document(tool) for tool in shown], next_cursor=more)
+
+
+def tool_document(tool: ListedTool) -> Tool:
+    """How a tool is shown."""
+    return Tool(
+        name=tool.name,
+        description=tool.description,
+        parameters=thaw(tool.parameters),
+        origin=tool.origin,
+        required_capabilities=[str(name) for name in in_order(tool.required_capabilities)],
+        ingests_untrusted=tool.ingests_untrusted,
+        idempotent=tool.idempotent,
+        definition_digest=tool.definition_digest,
+        viable=tool.why_not is None,
+        why_not=tool.why_not,
+    )
