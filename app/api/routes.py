@@ -10,29 +10,25 @@ security of the operation, and the route reads them from there.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, Final
 
 from fastapi import APIRouter
 from fastapi.routing import APIRoute
+from pydantic import JsonValue
+from starlette.requests import Request
+from starlette.responses import Response
 from typing_extensions import override
 
 from app.api.bodies import ReadRequest, parse_json, read_body
 from app.api.edge import BODY_BYTES, CALL, Call, Edge, ReadCall, WriteCall, edge_of
 from app.api.idempotency import claim_of
 from app.api.problems import NotAcceptable
+from app.service.access import Authenticated
 from app.service.refusals import FieldFault, NotFound, RequestInvalid, TokenRefused
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Sequence
-
-    from pydantic import JsonValue
-    from starlette.requests import Request
-    from starlette.responses import Response
-
-    from app.service.access import Authenticated
-
-    Endpoint = Callable[[Request], Awaitable[Response]]
-    Declared = Callable[[Callable[..., Any]], Callable[..., Any]]
+Endpoint = Callable[[Request], Awaitable[Response]]
+Declared = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 SECURITY: Final = "bearer"
 _SCHEME: Final = "bearer "

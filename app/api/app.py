@@ -1,0 +1,59 @@
+"""The application: layers, routes, problems, and its description."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fastapi import FastAPI, Response
+
+from app.api import (
+    agent_routes,
+    approval_routes,
+    conversation_routes,
+    key_routes,
+    run_routes,
+    service_routes,
+    tool_routes,
+)
+from app.api.cors import Cors
+from app.api.description import openapi_document
+from app.api.door import Door
+from app.api.problems import install_problems
+
+if TYPE_CHECKING:
+    from starlette.types import Lifespan
+
+    from app.api.edge import Edge
+
+# The busiest first: a request is held against one route after the other.
+_ROUTERS = (
+    run_routes.routes,
+    approval_routes.routes,
+    conversation_routes.routes,
+    agent_routes.routes,
+    key_routes.routes,
+    tool_routes.routes,
+    service_routes.routes,
+    service_routes.open_routes,
+)
+
+
+def build_app(edge: Edge, *, lifespan: Lifespan[FastAPI] | None = None) -> FastAPI:
+    """The application around `edge`; `lifespan` starts and stops what runs beside it."""
+    app = FastAPI(
+        openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=lifespan
+    )
+    app.state.edge = edge
+    for router in _ROUTERS:
+        # Not include_router: it would wrap every route once more, on the way of every request.
+        app.router.routes.extend(router.routes)
+    install_problems(app)
+    app.add_middleware(Cors, origins=edge.allowed_origins)
+    app.add_middleware(Door, clock=edge.clock, registry=edge.registry)
+    description = openapi_document(app)
+
+    async def get_description() -> Response:
+        return Response(description, media_type="application/json")
+
+    app.add_api_route("/openapi.json", get_description, include_in_schema=False)
+    return app
