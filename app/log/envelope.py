@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 CUT_TEXT_BYTES: Final = 64 * 1024
 FRAME_BYTES: Final = 256 * 1024
-# Envelope of a frame or a page around the event; a cut event must leave room for it.
-_ROOM: Final = 4 * 1024
+# A cut event leaves room for what is around it in a frame or a page.
+_SHOWN_BYTES: Final = FRAME_BYTES - 4 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,43 +100,75 @@ def seal_envelope(new: NewEvent, *, conversation_id: str, seq: int, at: str) -> 
 
 
 def shown(event: Event) -> bytes:
-    """The text for pages and frames: the body, or a copy whose long texts are cut (service.md 6).
+    """The text for pages and frames: the body, or a copy that is cut (service.md 6).
 
     A text inside `data` over 64 KiB is cut, and `cut` names its JSON pointer. Where many shorter
-    texts still exceed a frame, the bound is halved until the event fits.
+    texts still exceed a frame, the bound is halved until the event fits. Where it is not the texts,
+    lists and objects lose their members, the innermost first.
     """
     if len(event.body) <= CUT_TEXT_BYTES:
         return event.body
-    bound = CUT_TEXT_BYTES
-    while True:
-        document = orjson.loads(event.body)
-        pointers: list[str] = []
-        document["data"] = _cut(document["data"], bound, "", pointers)
-        if pointers:
-            document["cut"] = pointers
-        text = orjson.dumps(document)
-        if len(text) <= FRAME_BYTES - _ROOM:
+    document = orjson.loads(event.body)
+    texts_suffice = len(_within(document, _TEXTS[-1])) <= _SHOWN_BYTES
+    for bounds in _TEXTS if texts_suffice else _CONTAINERS:
+        text = _within(document, bounds)
+        if len(text) <= _SHOWN_BYTES:
             return text
-        bound //= 2
+    raise AssertionError("short texts and empty containers fit any frame")
 
 
-def _cut(value: Any, bound: int, pointer: str, pointers: list[str]) -> Any:
+@dataclass(frozen=True, slots=True)
+class _Bounds:
+    """The most bytes that a text may have, and a list or an object; None is no bound."""
+
+    text: int
+    container: int | None = None
+
+
+def _halved(bound: int, least: int) -> list[int]:
+    return [bound >> times for times in range(bound.bit_length()) if bound >> times >= least]
+
+
+_SHORT_TEXT: Final = 256
+_TEXTS: Final = [_Bounds(bound) for bound in _halved(CUT_TEXT_BYTES, _SHORT_TEXT)]
+# The last of them leaves `data` nothing but short texts and empty containers.
+_CONTAINERS: Final = [_Bounds(_SHORT_TEXT, bound) for bound in (*_halved(CUT_TEXT_BYTES, 2), 0)]
+
+
+def _within(document: dict[str, Any], bounds: _Bounds) -> bytes:
+    pointers: list[str] = []
+    data = {
+        key: _cut(item, bounds, f"/{_token(key)}", pointers)[0]
+        for key, item in document["data"].items()
+    }
+    return orjson.dumps({**document, "data": data, **({"cut": pointers} if pointers else {})})
+
+
+def _cut(value: Any, bounds: _Bounds, pointer: str, pointers: list[str]) -> tuple[Any, int]:
+    """The value within the bounds, and about how many bytes it takes."""
     if isinstance(value, str):
-        raw = value.encode()
-        if len(raw) <= bound:
-            return value
-        pointers.append(pointer)
-        return raw[:bound].decode(errors="ignore")
-    if isinstance(value, dict):
-        return {
-            key: _cut(item, bound, f"{pointer}/{_token(key)}", pointers)
-            for key, item in value.items()
-        }
-    if isinstance(value, list):
-        return [
-            _cut(item, bound, f"{pointer}/{index}", pointers) for index, item in enumerate(value)
-        ]
-    return value
+        return _cut_text(value, bounds, pointer, pointers)
+    if not isinstance(value, dict | list):
+        return value, len(str(value)) + 1
+    known = len(pointers)
+    pairs = value.items() if isinstance(value, dict) else enumerate(value)
+    kept: dict[str | int, Any] = {}
+    size = 2
+    for key, item in pairs:
+        kept[key], taken = _cut(item, bounds, f"{pointer}/{_token(str(key))}", pointers)
+        size += taken + (len(key.encode()) + 4 if isinstance(key, str) else 0)
+    if bounds.container is not None and size > bounds.container:
+        pointers[known:] = [pointer]
+        return type(value)(), 2
+    return (kept if isinstance(value, dict) else list(kept.values())), size
+
+
+def _cut_text(text: str, bounds: _Bounds, pointer: str, pointers: list[str]) -> tuple[str, int]:
+    raw = text.encode()
+    if len(raw) <= bounds.text:
+        return text, len(raw) + 3
+    pointers.append(pointer)
+    return raw[: bounds.text].decode(errors="ignore"), bounds.text + 3
 
 
 def _token(key: str) -> str:
