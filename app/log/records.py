@@ -194,6 +194,14 @@ class WorkspaceFile:
 
 
 @dataclass(frozen=True, slots=True)
+class FileEntry:
+    """A file as listed; `path` is normalised and relative to the workspace."""
+
+    path: str
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class StoredAnswer:
     """The first answer given under an idempotency key."""
 

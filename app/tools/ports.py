@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from app.log.records import WorkspaceFile
+    from app.log.records import FileEntry, WorkspaceFile
     from app.policy.taint import Trust
-
-
-@dataclass(frozen=True, slots=True)
-class FileEntry:
-    """A file as listed; `path` is normalised and relative to the workspace."""
-
-    path: str
-    size_bytes: int
 
 
 class WorkspaceFull(Exception):

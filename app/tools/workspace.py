@@ -12,7 +12,8 @@ from app.tools.ports import WorkspaceFull
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from app.tools.ports import FileEntry, WorkspaceStore
+    from app.log.records import FileEntry
+    from app.tools.ports import WorkspaceStore
     from app.turn.ports import Clock
 
 MAX_FILE_BYTES: Final = 10 * 1024 * 1024

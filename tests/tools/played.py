@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from app.engine.arguments import canonical_bytes
-from app.tools.ports import FileEntry
+from app.log.records import FileEntry
 from app.turn.ports import ToolInvocation
 
 if TYPE_CHECKING:

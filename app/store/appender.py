@@ -1,0 +1,264 @@
+"""The appender: one task that groups what all runs of this process want to append.
+
+Callers await their commit; a group is one statement and one transaction. Cancelling a caller is
+safe: its events are committed or they are not. A fault in one conversation's events fails that
+conversation alone, and a lost connection is answered by asking the log what was committed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import asyncpg
+
+from app.errors import LeaseLost, StoreUnavailable
+from app.store.append import Answer, Outcome, later_rounds, write, write_later_rounds
+from app.store.connections import LOST, PASSING
+from app.store.ready import READY_AMONG
+from app.store.sealing import seal
+from app.store.tails import read_tails
+from app.store.wakes import enqueue_wakes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import datetime
+
+    from app.log.envelope import Event, NewEvent
+    from app.store.connections import Connection, SteadyConnection
+    from app.store.sealing import Batch
+    from app.store.tails import Tails
+
+GROUP_EVENTS: Final = 500
+BUSY_WAIT_S: Final = 0.002
+PASSING_WAIT_S: Final = 0.02
+
+_COMMITTED: Final = "SELECT hash FROM events WHERE conversation_id = $1 AND seq = $2"
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """One caller's events, and where it waits for them."""
+
+    conversation_id: str
+    events: tuple[NewEvent, ...]
+    at: datetime
+    generation: int
+    releases: bool
+    answer: asyncio.Future[list[Event]]
+
+
+_Group = dict[str, list[_Request]]
+
+
+class Appender:
+    """Appends for leases. `run` must be running; `close` fails whoever waits still."""
+
+    def __init__(
+        self,
+        connection: SteadyConnection,
+        tails: Tails,
+        *,
+        committed: Callable[[str, Sequence[Event]], None],
+    ) -> None:
+        self._connection = connection
+        self._tails = tails
+        self._committed = committed
+        self._waiting: deque[_Request] = deque()
+        self._parked: set[str] = set()
+        self._stirred = asyncio.Event()
+
+    async def append(
+        self,
+        conversation_id: str,
+        events: Sequence[NewEvent],
+        *,
+        at: datetime,
+        generation: int,
+        releases: bool = False,
+    ) -> list[Event]:
+        """Append under a lease, and free it when `releases`. Raises LeaseLost."""
+        answer: asyncio.Future[list[Event]] = asyncio.get_running_loop().create_future()
+        request = _Request(conversation_id, tuple(events), at, generation, releases, answer)
+        self._waiting.append(request)
+        self._stirred.set()
+        return await answer
+
+    async def run(self) -> None:
+        """Serve groups until cancelled."""
+        while True:
+            await self._stirred.wait()
+            self._stirred.clear()
+            while group := self._take():
+                await self._serve(group)
+
+    def close(self) -> None:
+        """Tell callers that are still waiting that nobody serves them any more."""
+        while self._waiting:
+            _fail([self._waiting.popleft()], StoreUnavailable("the store is closing"))
+
+    def _take(self) -> _Group:
+        """The next group; what may not be in it keeps its place and its order."""
+        group: _Group = {}
+        kept: deque[_Request] = deque()
+        blocked = set(self._parked)
+        size = 0
+        while self._waiting and size < GROUP_EVENTS:
+            request = self._waiting.popleft()
+            if request.answer.cancelled():
+                continue
+            together = group.get(request.conversation_id, [])
+            if request.conversation_id in blocked or not _fits(together, request):
+                blocked.add(request.conversation_id)
+                kept.append(request)
+                continue
+            group.setdefault(request.conversation_id, []).append(request)
+            size += len(request.events)
+        kept.extend(self._waiting)
+        self._waiting = kept
+        return group
+
+    async def _serve(self, group: _Group) -> None:
+        """Bring every request of the group to its answer, or park it for a moment."""
+        while group:
+            connection = await self._connection.get()
+            batches: list[Batch] = []
+            try:
+                batches = await self._sealed(connection, group)
+                answers = await _commit(connection, batches)
+            except LOST:
+                self._connection.drop()
+                answers = await self._ask_the_log(batches)
+            except PASSING:
+                await asyncio.sleep(PASSING_WAIT_S)
+                continue
+            except (asyncpg.PostgresError, ValueError) as error:
+                await self._serve_apart(group, error)
+                return
+            self._settle(group, batches, answers)
+
+    async def _sealed(self, connection: Connection, group: _Group) -> list[Batch]:
+        """The group's batches on the known tails; a conversation that is not there is answered."""
+        unknown = [key for key in group if self._tails.get(key) is None]
+        if unknown:
+            found = await read_tails(connection, unknown)
+            for conversation_id, seen in found.items():
+                self._tails.see(conversation_id, seen)
+            for key in set(unknown) - found.keys():
+                _fail(group.pop(key), LeaseLost(f"there is no conversation {key!r}"))
+        return [
+            seal(
+                key,
+                tail,
+                [(request.events, request.at) for request in requests],
+                generation=requests[0].generation,
+                releases=requests[-1].releases,
+            )
+            for key, requests in sorted(group.items())
+            if (tail := self._tails.get(key)) is not None
+        ]
+
+    async def _ask_the_log(self, batches: list[Batch]) -> dict[str, Answer]:
+        """After a lost connection: which batches were committed. The others are tried again."""
+        answers: dict[str, Answer] = {}
+        while len(answers) < len(batches):
+            connection = await self._connection.get()
+            try:
+                tails = await read_tails(connection, [b.conversation_id for b in batches])
+                for batch in batches:
+                    found = await connection.fetchval(
+                        _COMMITTED, batch.conversation_id, batch.after.seq
+                    )
+                    is_there = bool(batch.events) and found == batch.after.hash
+                    outcome = Outcome.DONE if is_there else Outcome.MOVED
+                    tail = tails.get(batch.conversation_id)
+                    answers[batch.conversation_id] = Answer(outcome, tail)
+            except LOST:
+                self._connection.drop()
+                answers.clear()
+        return answers
+
+    async def _serve_apart(self, group: _Group, error: Exception) -> None:
+        """Find whose events the database refuses: halve the group until one request is left."""
+        requests = [(key, request) for key, waiting in group.items() for request in waiting]
+        if len(requests) == 1:
+            _fail([requests[0][1]], error)
+            return
+        middle = len(requests) // 2
+        for half in (requests[:middle], requests[middle:]):
+            part: _Group = {}
+            for key, request in half:
+                part.setdefault(key, []).append(request)
+            await self._serve(part)
+
+    def _settle(self, group: _Group, batches: list[Batch], answers: dict[str, Answer]) -> None:
+        """Answer what was decided; what is left in the group is to be tried again."""
+        for batch in batches:
+            key = batch.conversation_id
+            answer = answers[key]
+            match answer.outcome:
+                case Outcome.DONE:
+                    self._tails.see(key, batch.after)
+                    self._committed(key, batch.events)
+                    _deliver(group.pop(key), batch.events)
+                case Outcome.LOST:
+                    _fail(group.pop(key), LeaseLost(f"the lease on {key!r} is another's"))
+                case Outcome.BUSY:
+                    self._park(key, group.pop(key))
+                case Outcome.MOVED:
+                    if answer.tail is not None:
+                        self._tails.see(key, answer.tail)
+
+    def _park(self, conversation_id: str, requests: list[_Request]) -> None:
+        """Let a conversation wait whose row a request holds; the others go on meanwhile."""
+        self._parked.add(conversation_id)
+
+        def back() -> None:
+            self._parked.discard(conversation_id)
+            self._waiting.extendleft(reversed(requests))
+            self._stirred.set()
+
+        asyncio.get_running_loop().call_later(BUSY_WAIT_S, back)
+
+
+async def _commit(connection: Connection, batches: list[Batch]) -> dict[str, Answer]:
+    """Write the batches; a transaction of its own only where one statement does not do."""
+    if not batches:
+        return {}
+    later = later_rounds(batches)
+    releasing = [batch.conversation_id for batch in batches if batch.releases]
+    async with connection.transaction() if later or releasing else nullcontext():
+        answers = await write(connection, batches)
+        done = [key for key, answer in answers.items() if answer.outcome is Outcome.DONE]
+        await write_later_rounds(connection, done, later)
+        released = [key for key in releasing if answers[key].outcome is Outcome.DONE]
+        if released:
+            # A statement of its own, after the release: it must see whatever was committed before.
+            ready = await connection.fetch(READY_AMONG, released)
+            await enqueue_wakes(connection, [row["id"] for row in ready])
+    return answers
+
+
+def _fits(together: list[_Request], request: _Request) -> bool:
+    if not together:
+        return True
+    last = together[-1]
+    return not last.releases and last.generation == request.generation
+
+
+def _deliver(requests: list[_Request], events: tuple[Event, ...]) -> None:
+    start = 0
+    for request in requests:
+        end = start + len(request.events)
+        if not request.answer.done():
+            request.answer.set_result(list(events[start:end]))
+        start = end
+
+
+def _fail(requests: list[_Request], error: Exception) -> None:
+    for request in requests:
+        if not request.answer.done():
+            request.answer.set_exception(error)

@@ -1,0 +1,160 @@
+"""How the store connects: pools, single connections that come back, and the driver's errors.
+
+Nothing above this room sees an error of the driver: what means "not there just now" becomes
+StoreUnavailable, everything else is a fault of ours and passes through.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import asyncpg
+
+from app.errors import StoreUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from asyncpg.pool import PoolConnectionProxy
+
+    Connection = asyncpg.Connection[asyncpg.Record] | PoolConnectionProxy[asyncpg.Record]
+    Pool = asyncpg.Pool[asyncpg.Record]
+    Reader = Connection | Pool
+
+POOL_SIZE: Final = 10
+LOCK_TIMEOUT_S: Final = 10
+CONNECT_TIMEOUT_S: Final = 10
+FIRST_BACKOFF_S: Final = 0.05
+LONGEST_BACKOFF_S: Final = 1.0
+
+# The connection is gone or was refused: whether the last statement happened is not known.
+LOST: Final = (
+    asyncpg.PostgresConnectionError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+    asyncpg.exceptions.AdminShutdownError,
+    asyncpg.exceptions.CrashShutdownError,
+    asyncpg.exceptions.CannotConnectNowError,
+    asyncpg.exceptions.TooManyConnectionsError,
+    OSError,
+    TimeoutError,
+)
+# The server is there, but this transaction was rolled back for reasons that pass.
+PASSING: Final = (
+    asyncpg.exceptions.LockNotAvailableError,
+    asyncpg.exceptions.QueryCanceledError,
+    asyncpg.exceptions.DeadlockDetectedError,
+    asyncpg.exceptions.SerializationError,
+    asyncpg.exceptions.InsufficientResourcesError,
+)
+
+_SESSION: Final = {
+    "application_name": "turngate",
+    "lock_timeout": f"{LOCK_TIMEOUT_S}s",
+    # A request that hangs with a conversation locked must not hold it for ever.
+    "idle_in_transaction_session_timeout": "60s",
+    "jit": "off",
+    "timezone": "UTC",
+}
+
+
+async def _keep_as_it_is(_: Any) -> None:
+    """Nothing of ours outlives a transaction, so a returned connection needs no reset query."""
+
+
+async def open_pool(dsn: str, *, largest: int = POOL_SIZE) -> Pool:
+    """A pool of request connections. Raises StoreUnavailable."""
+    try:
+        return await asyncpg.create_pool(
+            dsn,
+            min_size=1,
+            max_size=largest,
+            reset=_keep_as_it_is,
+            timeout=CONNECT_TIMEOUT_S,
+            server_settings=_SESSION,
+            statement_cache_size=256,
+        )
+    except LOST as error:
+        raise StoreUnavailable(f"the database cannot be reached: {error}") from error
+
+
+async def connect(dsn: str) -> asyncpg.Connection[asyncpg.Record]:
+    """One connection outside of the pools. Raises StoreUnavailable."""
+    try:
+        return await asyncpg.connect(
+            dsn,
+            timeout=CONNECT_TIMEOUT_S,
+            server_settings=_SESSION,
+            statement_cache_size=256,
+        )
+    except LOST as error:
+        raise StoreUnavailable(f"the database cannot be reached: {error}") from error
+
+
+@asynccontextmanager
+async def borrowed(pool: Pool) -> AsyncIterator[PoolConnectionProxy[asyncpg.Record]]:
+    """A connection of the pool for one block. Raises StoreUnavailable, also for the block."""
+    try:
+        async with pool.acquire(timeout=LOCK_TIMEOUT_S) as connection:
+            yield connection
+    except (*LOST, *PASSING) as error:
+        raise StoreUnavailable(f"the database did not answer: {error}") from error
+
+
+_WHO: Final = "SELECT pid, backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()"
+_END: Final = """
+SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
+WHERE pid = $1 AND backend_start = $2"""
+
+
+class SteadyConnection:
+    """One connection that is opened when it is needed, and again after it was lost.
+
+    A lost connection's session may still be at work on the server. It is ended before the next one
+    is handed out, so whatever it has not committed by then it never will.
+    """
+
+    def __init__(self, dsn: str) -> None:
+        self._dsn = dsn
+        self._open: asyncpg.Connection[asyncpg.Record] | None = None
+        self._session: asyncpg.Record | None = None
+
+    async def get(self) -> asyncpg.Connection[asyncpg.Record]:
+        """The connection; waits until the server is there. Cancelling is safe."""
+        backoff = FIRST_BACKOFF_S
+        while self._open is None or self._open.is_closed():
+            try:
+                self._open = await self._connected()
+            except (StoreUnavailable, *LOST):
+                await asyncio.sleep(backoff)
+                backoff = min(2 * backoff, LONGEST_BACKOFF_S)
+        return self._open
+
+    async def close(self) -> None:
+        """Close within a second, gently or not."""
+        if self._open is None:
+            return
+        try:
+            await self._open.close(timeout=1)
+        except LOST:
+            self._open.terminate()
+        self._open = None
+
+    def drop(self) -> None:
+        """Forget a connection whose state is not known."""
+        if self._open is not None:
+            self._open.terminate()
+            self._open = None
+
+    async def _connected(self) -> asyncpg.Connection[asyncpg.Record]:
+        connection = await connect(self._dsn)
+        try:
+            if self._session is not None:
+                await connection.execute(_END, *self._session)
+            self._session = await connection.fetchrow(_WHO)
+        except LOST:
+            connection.terminate()
+            raise
+        return connection

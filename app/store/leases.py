@@ -1,0 +1,102 @@
+"""Leases: the exclusive, numbered right to drive a conversation, by the clock of the database."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from app.errors import LeaseLost
+from app.log.records import Lease
+from app.store import records
+from app.store.connections import borrowed
+from app.store.ready import ORDER
+from app.store.texts import unescape
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from app.log.envelope import Event, NewEvent
+    from app.store.appender import Appender
+    from app.store.connections import Pool
+
+# The claim locks before it looks: one that does not wait for a worker that is just letting go would
+# find the lease taken, end, and leave the run to nobody. What else it looks at is as old as its
+# snapshot, so when the head has moved while it waited it claims nothing and is asked again.
+_CLAIM: Final = """
+WITH l AS MATERIALIZED (
+    SELECT id, head_seq, lease_owner, lease_until FROM conversations
+    WHERE id = $1 AND kind = 'user' FOR NO KEY UPDATE
+), s AS (
+    SELECT head_seq FROM conversations WHERE id = $1
+), n AS (
+    SELECT r.* FROM runs r
+    WHERE r.conversation_id = $1 AND r.ended_at IS NULL AND NOT EXISTS (
+        SELECT FROM runs a WHERE a.conversation_id = $1 AND a.ended_at IS NULL
+            AND a.status = 'paused')
+    ORDER BY ORDERING LIMIT 1
+), u AS (
+    UPDATE conversations c SET lease_owner = $2, lease_generation = c.lease_generation + 1,
+        lease_until = clock_timestamp() + make_interval(secs => $3)
+    FROM l, s, n
+    WHERE c.id = l.id AND l.head_seq = s.head_seq
+        AND (l.lease_owner IS NULL OR l.lease_until < clock_timestamp())
+    RETURNING c.lease_generation
+)
+SELECT l.head_seq <> s.head_seq AS is_stale, u.lease_generation, n.*,
+    (SELECT max(e.seq) FROM events e WHERE e.run_id = n.id) AS run_head_seq
+FROM l CROSS JOIN s LEFT JOIN u ON true LEFT JOIN n ON u.lease_generation IS NOT NULL""".replace(
+    "ORDERING", ORDER
+)
+
+_RENEW: Final = """
+UPDATE conversations SET lease_until = clock_timestamp() + make_interval(secs => $3)
+WHERE id = $1 AND lease_generation = $2 AND lease_owner IS NOT NULL
+RETURNING true"""
+
+
+class StoreLeases:
+    """The port `Leases`."""
+
+    def __init__(self, pool: Pool, appender: Appender) -> None:
+        self._pool = pool
+        self._appender = appender
+
+    async def claim(self, conversation_id: str, *, owner: str, ttl_s: float) -> Lease | None:
+        """Take the conversation if its lease is free or over and a run is ready; else None."""
+        async with borrowed(self._pool) as connection:
+            row = await connection.fetchrow(_CLAIM, conversation_id, owner, ttl_s)
+            while row is not None and row["is_stale"]:
+                row = await connection.fetchrow(_CLAIM, conversation_id, owner, ttl_s)
+        if row is None or row["lease_generation"] is None:
+            return None
+        return Lease(
+            tenant=unescape(row["tenant"]),
+            conversation_id=conversation_id,
+            generation=row["lease_generation"],
+            run=records.run(row),
+        )
+
+    async def renew(self, lease: Lease, *, ttl_s: float) -> None:
+        """Prolong the lease. Raises LeaseLost."""
+        async with borrowed(self._pool) as connection:
+            renewed = await connection.fetchval(
+                _RENEW, lease.conversation_id, lease.generation, ttl_s
+            )
+        if not renewed:
+            raise LeaseLost(f"the lease on {lease.conversation_id!r} is another's")
+
+    async def append(
+        self, lease: Lease, events: Sequence[NewEvent], *, now: datetime
+    ) -> list[Event]:
+        """Append while the lease holds. Raises LeaseLost."""
+        return await self._appender.append(
+            lease.conversation_id, events, at=now, generation=lease.generation
+        )
+
+    async def finish(
+        self, lease: Lease, events: Sequence[NewEvent], *, now: datetime
+    ) -> list[Event]:
+        """Append the closing events, free the lease and wake the next ready run, as one."""
+        return await self._appender.append(
+            lease.conversation_id, events, at=now, generation=lease.generation, releases=True
+        )

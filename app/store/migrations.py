@@ -1,0 +1,88 @@
+"""Bringing a database to the schema of this release: our tables by Alembic, the queue by PgQueuer.
+
+Safe from several replicas at once, and quick when there is nothing to do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from alembic.config import Config
+from pgqueuer.adapters.drivers.asyncpg import AsyncpgDriver
+
+from alembic import command
+from app.store.connections import connect
+from app.store.wakes import SCHEMA, queries
+
+if TYPE_CHECKING:
+    import asyncpg
+
+HEAD: Final = "0001"
+SCRIPTS: Final = Path(__file__).parents[2] / "alembic"
+
+_LOCK: Final = "SELECT pg_advisory_lock(hashtextextended('turngate.migrate', 0))"
+_HAS_VERSIONS: Final = "SELECT to_regclass('alembic_version') IS NOT NULL"
+_VERSION: Final = "SELECT version_num FROM alembic_version"
+_QUEUE_VERSION: Final = "SELECT obj_description(to_regnamespace($1), 'pg_namespace')"
+
+
+# Nobody reads the queue's log of jobs, and nothing would ever delete it.
+_KEEP_NO_JOB_LOG: Final = """
+CREATE OR REPLACE FUNCTION tgq.keep_no_log() RETURNS trigger LANGUAGE plpgsql
+    AS 'BEGIN RETURN NULL; END';
+CREATE OR REPLACE TRIGGER keep_no_log BEFORE INSERT ON tgq.pgqueuer_log
+    FOR EACH ROW EXECUTE FUNCTION tgq.keep_no_log()"""
+
+
+async def migrate(dsn: str) -> bool:
+    """Bring the database up to date; whether there was anything to do. Raises StoreUnavailable."""
+    connection = await connect(dsn)
+    try:
+        if await is_current(connection):
+            return False
+        await connection.execute("SET lock_timeout = 0")
+        await connection.execute(_LOCK)
+        if await is_current(connection):
+            return False
+        # Alembic's command wants a loop of its own.
+        await asyncio.to_thread(command.upgrade, alembic_config(dsn), "head")
+        await _upgrade_queue(connection)
+    finally:
+        await connection.close()
+    return True
+
+
+async def is_current(connection: asyncpg.Connection[asyncpg.Record]) -> bool:
+    """Whether tables and queue are those of this release."""
+    if not await connection.fetchval(_HAS_VERSIONS):
+        return False
+    tables = await connection.fetchval(_VERSION)
+    queue = await connection.fetchval(_QUEUE_VERSION, SCHEMA)
+    return bool(tables == HEAD and queue == _queue_version())
+
+
+def alembic_config(dsn: str) -> Config:
+    """Alembic's configuration for a database."""
+    config = Config()
+    config.set_main_option("script_location", str(SCRIPTS))
+    config.set_main_option("path_separator", "os")
+    config.attributes["dsn"] = dsn
+    return config
+
+
+async def _upgrade_queue(connection: asyncpg.Connection[asyncpg.Record]) -> None:
+    queue = queries(AsyncpgDriver(connection))
+    if await queue.schema_is_installed():
+        await queue.upgrade()
+    else:
+        await queue.install()
+    await connection.execute(_KEEP_NO_JOB_LOG)
+    # A comment takes no parameter; the text is our own.
+    await connection.execute(f"COMMENT ON SCHEMA {SCHEMA} IS '{_queue_version()}'")
+
+
+def _queue_version() -> str:
+    return f"pgqueuer {version('pgqueuer')}"

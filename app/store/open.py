@@ -1,0 +1,76 @@
+"""The store as a whole: what `app.main` opens, and the tasks that belong to it."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from app.store.appender import Appender
+from app.store.connections import POOL_SIZE, SteadyConnection, open_pool
+from app.store.database import StoreDatabase
+from app.store.leases import StoreLeases
+from app.store.queue import StoreQueue
+from app.store.signals import StoreSignals
+from app.store.tails import Tails
+from app.store.workspace import StoreWorkspace
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from app.store.connections import Pool
+
+CLOSE_S: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """The ports of the service, fulfilled by one Postgres."""
+
+    database: StoreDatabase
+    leases: StoreLeases
+    queue: StoreQueue
+    signals: StoreSignals
+    pool: Pool
+
+    def workspace(self, tenant: str) -> StoreWorkspace:
+        """The files of the tenant's conversations, as the tools see them."""
+        return StoreWorkspace(self.pool, tenant)
+
+    @staticmethod
+    @asynccontextmanager
+    async def open(dsn: str, *, process: str, pool_size: int = POOL_SIZE) -> AsyncIterator[Store]:
+        """The store of a migrated database until the block ends. Raises StoreUnavailable.
+
+        `process` is an id of this process that no other has. What a block raises is passed on as it
+        is; appends that nobody has answered by the end of the block raise StoreUnavailable.
+        """
+        pool = await open_pool(dsn, largest=pool_size)
+        writing, hinting = SteadyConnection(dsn), SteadyConnection(dsn)
+        tails = Tails()
+        signals = StoreSignals(hinting, sender=process)
+        appender = Appender(writing, tails, committed=signals.committed)
+        tasks = asyncio.TaskGroup()
+        await tasks.__aenter__()
+        running = [tasks.create_task(appender.run()), tasks.create_task(signals.run())]
+        try:
+            yield Store(
+                database=StoreDatabase(pool, tails, committed=signals.committed),
+                leases=StoreLeases(pool, appender),
+                queue=StoreQueue(dsn, pool),
+                signals=signals,
+                pool=pool,
+            )
+        finally:
+            for task in running:
+                task.cancel()
+            await tasks.__aexit__(None, None, None)
+            appender.close()
+            await writing.close()
+            await hinting.close()
+            try:
+                async with asyncio.timeout(CLOSE_S):
+                    await pool.close()
+            except TimeoutError:
+                pool.terminate()

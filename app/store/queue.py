@@ -1,0 +1,185 @@
+"""Dispatch of woken conversations: the port `Queue`, by PgQueuer on a pool of its own.
+
+A job is a hint to try a claim: it holds a conversation's id and nothing else, so it may come twice
+or late. PgQueuer never listens again once its connection is gone, so each of its managers runs
+under a supervisor that builds another one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from pgqueuer.adapters.drivers.asyncpg import AsyncpgPoolDriver
+from pgqueuer.qm import QueueManager
+from typing_extensions import override
+
+from app.errors import StoreUnavailable
+from app.store.connections import LOST, borrowed, open_pool
+from app.store.texts import unescape
+from app.store.wakes import ENTRYPOINT, enqueue_wakes, queries, queue_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+    from datetime import datetime
+
+    from pgqueuer.models import Job
+    from pgqueuer.ports.driver import NotifyCallback
+
+    from app.store.connections import Pool
+
+BATCH: Final = 20
+QUEUE_POOL: Final = 4
+DEQUEUE_TIMEOUT: Final = timedelta(seconds=1)
+HEARTBEAT_TIMEOUT: Final = timedelta(seconds=10)
+STRANDED: Final = 1000
+REBUILD_S: Final = 0.2
+
+_log = logging.getLogger(__name__)
+
+# A conversation with a wake in the queue is not stranded, only waiting for a worker.
+_STRANDED: Final = """
+SELECT DISTINCT r.conversation_id AS id FROM runs r
+    JOIN conversations c ON c.id = r.conversation_id
+WHERE r.ended_at IS NULL AND r.status IN ('queued', 'running')
+    AND (c.lease_owner IS NULL OR c.lease_until < clock_timestamp())
+    AND NOT EXISTS (SELECT FROM runs a WHERE a.conversation_id = c.id AND a.ended_at IS NULL
+        AND a.status = 'paused')
+    AND NOT EXISTS (SELECT FROM tgq.pgqueuer j
+        WHERE j.payload = convert_to(c.id, 'UTF8') AND j.status = 'queued')
+ORDER BY id LIMIT $1"""
+
+_OVERDUE: Final = """
+SELECT tenant, id FROM approvals WHERE status = 'pending' AND expires_at <= $1
+ORDER BY expires_at LIMIT $2"""
+
+
+class StoreQueue:
+    """The port `Queue`."""
+
+    def __init__(self, dsn: str, pool: Pool) -> None:
+        self._dsn = dsn
+        self._pool = pool
+
+    async def work(self, handle: Callable[[str], Awaitable[None]], *, concurrency: int) -> None:
+        """Call `handle` with the id of each woken conversation until cancelled.
+
+        Cancelling stops taking work at once and returns when the calls in hand have returned, which
+        is the caller's to bring about; cancelling again cancels them. `handle` never raises.
+        """
+        slots = asyncio.Semaphore(concurrency)
+
+        async def wake(job: Job) -> None:
+            async with slots:
+                await handle((job.payload or b"").decode())
+
+        async with asyncio.TaskGroup() as tasks:
+            running: set[asyncio.Task[None]] = set()
+            manager = None
+            try:
+                while True:
+                    manager = _Manager(wake, concurrency)
+                    running.add(tasks.create_task(manager.run(self._dsn)))
+                    await manager.broken.wait()
+                    await asyncio.sleep(REBUILD_S)
+            except asyncio.CancelledError:
+                if manager is not None:
+                    manager.stop()
+                await asyncio.wait(running)
+                raise
+
+    async def stranded(self) -> list[str]:
+        """Conversations with a ready run and no live lease, for the recovery sweep."""
+        async with borrowed(self._pool) as connection:
+            rows = await connection.fetch(_STRANDED, STRANDED)
+        return [row["id"] for row in rows]
+
+    async def wake(self, conversation_ids: Sequence[str]) -> None:
+        """Enqueue conversations, in a transaction of their own."""
+        async with borrowed(self._pool) as connection, connection.transaction():
+            await enqueue_wakes(connection, conversation_ids)
+
+    async def overdue(self, now: datetime, limit: int) -> list[tuple[str, str]]:
+        """(tenant, approval id) of approvals that are pending past their time."""
+        async with borrowed(self._pool) as connection:
+            rows = await connection.fetch(_OVERDUE, now, limit)
+        return [(unescape(row["tenant"]), row["id"]) for row in rows]
+
+
+class _Manager:
+    """One QueueManager with its pool. `broken` is set as soon as it can take no more work.
+
+    It then still waits for the jobs in hand, while another manager takes new ones.
+    """
+
+    def __init__(self, wake: Callable[[Job], Awaitable[None]], concurrency: int) -> None:
+        self.broken = asyncio.Event()
+        self._wake = wake
+        self._batch = max(1, min(BATCH, concurrency // 2))
+        self._most = max(concurrency, 2)
+        self._manager: QueueManager | None = None
+        self._is_stopped = False
+
+    def stop(self) -> None:
+        """Take no more work; `run` returns when the jobs in hand are done."""
+        self._is_stopped = True
+        if self._manager is not None:
+            self._manager.shutdown.set()
+
+    async def run(self, dsn: str) -> None:
+        """Work until stopped or broken; jobs in hand are always waited for."""
+        try:
+            pool = await open_pool(dsn, largest=QUEUE_POOL)
+        except StoreUnavailable:
+            self.broken.set()
+            return
+        try:
+            await self._dispatch(_WatchedDriver(pool, self._break))
+        except Exception:  # noqa: BLE001  # The root of a task: whatever ended it, the next takes over.
+            _log.warning("queue.manager_ended", exc_info=True)
+        finally:
+            self.broken.set()
+            pool.terminate()
+
+    async def _dispatch(self, driver: AsyncpgPoolDriver) -> None:
+        manager = QueueManager(queries(driver), channel=queue_settings().channel)
+        manager.entrypoint(ENTRYPOINT)(self._wake)
+        self._manager = manager
+        if self._is_stopped:
+            return
+        await manager.run(
+            dequeue_timeout=DEQUEUE_TIMEOUT,
+            batch_size=self._batch,
+            max_concurrent_tasks=self._most,
+            shutdown_on_listener_failure=True,
+            heartbeat_timeout=HEARTBEAT_TIMEOUT,
+            log_aggregation_interval=timedelta(0),
+        )
+
+    def _break(self) -> None:
+        self.broken.set()
+        self.stop()
+
+
+class _WatchedDriver(AsyncpgPoolDriver):
+    """PgQueuer's driver that tells when a connection was lost, the listening one above all."""
+
+    def __init__(self, pool: Pool, lost: Callable[[], None]) -> None:
+        super().__init__(pool)
+        self._lost = lost
+
+    @override
+    async def fetch(self, query: str, *args: object) -> list[dict[str, object]]:
+        try:
+            return await super().fetch(query, *args)
+        except LOST:
+            self._lost()
+            raise
+
+    @override
+    async def add_listener(self, channel: str, callback: NotifyCallback) -> None:
+        await super().add_listener(channel, callback)
+        if self._listener_connection is not None:
+            self._listener_connection.add_termination_listener(lambda _: self._lost())

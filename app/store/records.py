@@ -1,0 +1,199 @@
+"""From rows to the records that the rest of the house reads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import orjson
+
+from app.log.envelope import Event
+from app.log.payload import UsageTotals
+from app.log.records import (
+    AgentRecord,
+    ApprovalRecord,
+    ConversationRecord,
+    DecisionRecord,
+    KeyRecord,
+    PendingApprovalItem,
+    PendingQuestionItem,
+    RunRecord,
+    SessionApprovalRecord,
+)
+from app.policy.taint import Trust
+from app.store.kinds import USAGE
+from app.store.texts import unescape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import asyncpg
+
+
+def _maybe(text: str | None) -> str | None:
+    return None if text is None else unescape(text)
+
+
+def _texts(texts: Iterable[str]) -> tuple[str, ...]:
+    return tuple(unescape(text) for text in texts)
+
+
+def conversation(row: asyncpg.Record) -> ConversationRecord:
+    """A row of conversations with `active_run_id`."""
+    return ConversationRecord(
+        id=row["id"],
+        tenant=unescape(row["tenant"]),
+        principal=unescape(row["principal"]),
+        participants=_texts(row["participants"]),
+        title=_maybe(row["title"]),
+        metadata=orjson.loads(row["metadata"]),
+        head_seq=row["head_seq"],
+        tainted=row["tainted"],
+        active_run_id=row["active_run_id"],
+        created_at=row["created_at"],
+    )
+
+
+def run(
+    row: asyncpg.Record,
+    approvals: Iterable[asyncpg.Record] = (),
+    questions: Iterable[asyncpg.Record] = (),
+) -> RunRecord:
+    """A row of runs with `run_head_seq`, and the pending rows of its pause."""
+    return RunRecord(
+        id=row["id"],
+        tenant=unescape(row["tenant"]),
+        conversation_id=row["conversation_id"],
+        agent=unescape(row["agent"]),
+        agent_digest=row["agent_digest"],
+        principal=unescape(row["principal"]),
+        status=row["status"],
+        answer=None if row["answer"] is None else orjson.loads(row["answer"]),
+        error=None if row["error"] is None else orjson.loads(row["error"]),
+        usage=UsageTotals(**{name: row[name] for name in USAGE}),
+        steps=row["steps"],
+        tainted=row["tainted"],
+        unattended=row["unattended"],
+        max_steps=row["max_steps"],
+        attempts=row["attempts"],
+        head_seq=row["run_head_seq"],
+        created_seq=row["created_seq"],
+        created_at=row["created_at"],
+        started_at=row["started_at"],
+        ended_at=row["ended_at"],
+        metadata=orjson.loads(row["metadata"]),
+        pending_approvals=tuple(
+            PendingApprovalItem(
+                id=item["id"],
+                call_id=unescape(item["call_id"]),
+                tool=unescape(item["tool"]),
+                title=unescape(item["title"]),
+                reason=unescape(item["reason"]),
+                expires_at=item["expires_at"],
+            )
+            for item in approvals
+        ),
+        pending_questions=tuple(
+            PendingQuestionItem(item["id"], unescape(item["call_id"]), item["expires_at"])
+            for item in questions
+        ),
+    )
+
+
+def decision(row: asyncpg.Record) -> DecisionRecord:
+    """A row of decisions."""
+    return DecisionRecord(
+        approval_id=row["approval_id"],
+        decision=row["decision"],
+        approver=unescape(row["approver"]),
+        caller=unescape(row["caller"]),
+        assurance=row["assurance"],
+        key_id=unescape(row["key_id"]),
+        scope=row["scope"],
+        covered_capabilities=tuple(row["covered_capabilities"]),
+        override_args=_maybe(row["override_args"]),
+        note=_maybe(row["note"]),
+        reason=_maybe(row["reason"]),
+        sandbox_mode=row["sandbox_mode"],
+        payload_sha256=row["payload_sha256"],
+        effective_args_sha256=row["effective_args_sha256"],
+        signed=row["signed"],
+        at=row["at"],
+    )
+
+
+def approval(row: asyncpg.Record, decisions: Iterable[asyncpg.Record]) -> ApprovalRecord:
+    """A row of approvals with its decisions, oldest first."""
+    return ApprovalRecord(
+        id=row["id"],
+        tenant=unescape(row["tenant"]),
+        conversation_id=row["conversation_id"],
+        run_id=row["run_id"],
+        call_id=unescape(row["call_id"]),
+        principal=unescape(row["principal"]),
+        status=row["status"],
+        card=orjson.loads(row["card"]),
+        requested_seq=row["requested_seq"],
+        expires_at=row["expires_at"],
+        resolved_at=row["resolved_at"],
+        resolved_by=row["resolved_by"],
+        superseded_by=row["superseded_by"],
+        effective_args=_maybe(row["effective_args"]),
+        effective_args_sha256=row["effective_args_sha256"],
+        refusals=row["refusals"],
+        decisions=tuple(decision(item) for item in decisions),
+    )
+
+
+def session_approval(row: asyncpg.Record) -> SessionApprovalRecord:
+    """A row of session_approvals."""
+    return SessionApprovalRecord(
+        conversation_id=row["conversation_id"],
+        principal=unescape(row["principal"]),
+        agent=unescape(row["agent"]),
+        tool=unescape(row["tool"]),
+        covered_capabilities=tuple(row["covered_capabilities"]),
+        tool_definition_digest=row["tool_definition_digest"],
+        approval_id=row["approval_id"],
+        at=row["at"],
+    )
+
+
+def agent(row: asyncpg.Record) -> AgentRecord:
+    """A row of agents."""
+    return AgentRecord(
+        tenant=unescape(row["tenant"]),
+        name=row["name"],
+        spec=orjson.loads(row["spec"]),
+        digest=row["digest"],
+        created_at=row["created_at"],
+        updated_at=row["updated_at"],
+    )
+
+
+def key(row: asyncpg.Record) -> KeyRecord:
+    """A row of approver_keys."""
+    return KeyRecord(
+        id=row["id"],
+        tenant=unescape(row["tenant"]),
+        principal=unescape(row["principal"]),
+        thumbprint=row["thumbprint"],
+        public_jwk=orjson.loads(row["public_jwk"]),
+        label=unescape(row["label"]),
+        created_at=row["created_at"],
+        revoked_at=row["revoked_at"],
+    )
+
+
+def event(row: asyncpg.Record) -> Event:
+    """A row of events; `private` is NULL unless it was asked for."""
+    return Event(
+        conversation_id=row["conversation_id"],
+        seq=row["seq"],
+        run_id=_maybe(row["run_id"]),
+        turn_id=_maybe(row["turn_id"]),
+        step=row["step"],
+        type=row["type"],
+        trust=Trust.from_byte(row["trust"]),
+        body=row["body"],
+        private=row["private"],
+    )

@@ -1,0 +1,116 @@
+"""Sealing: events get their seq, their exact bytes, their hash, and the changes they make.
+
+All of it follows from the tail they are put after, without the database. If the tail has moved
+meanwhile, the batch is sealed again on the new one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from app.log.envelope import seal_envelope, wire_time
+from app.store.changes import rounds
+from app.store.projection_fact import Fact
+from app.store.projections import project
+from app.store.texts import escape, searchable
+from app.trust.chain import GENESIS, link
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from datetime import datetime
+
+    from app.log.envelope import Event, NewEvent
+    from app.store.changes import Change, Round
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """Where a log ends: what the next event follows, and whether any event so far taints."""
+
+    seq: int = 0
+    hash: bytes = GENESIS
+    tainted: bool = False
+
+    def as_row(self) -> tuple[int, bytes, bool]:
+        """The tail's columns, in their order."""
+        return self.seq, self.hash, self.tainted
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Sealed events of one conversation, fenced by `generation` unless its row is locked."""
+
+    conversation_id: str
+    before: Tail
+    after: Tail
+    events: tuple[Event, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    plan: tuple[Round, ...]
+    generation: int | None = None
+    releases: bool = False
+
+
+def whole_ms(at: datetime) -> datetime:
+    """The time as the wire shows it, so that a rebuild finds the same one."""
+    return at - timedelta(microseconds=at.microsecond % 1000)
+
+
+def seal(
+    conversation_id: str,
+    tail: Tail,
+    parts: Iterable[tuple[Sequence[NewEvent], datetime]],
+    *,
+    generation: int | None = None,
+    releases: bool = False,
+) -> Batch:
+    """Give events their place after `tail`."""
+    seq, last, tainted = tail.seq, tail.hash, tail.tainted
+    events: list[Event] = []
+    rows: list[tuple[Any, ...]] = []
+    changes: list[Change] = []
+    for news, moment in parts:
+        at = whole_ms(moment)
+        wire_at = wire_time(at)
+        for new in news:
+            seq += 1
+            event = seal_envelope(new, conversation_id=conversation_id, seq=seq, at=wire_at)
+            before, last = last, link(last, event.body, event.private)
+            tainted = tainted or event.trust.taints
+            events.append(event)
+            rows.append(_row(event, at, before, last))
+            changes += project(Fact(event, new.payload, wire_at, tainted))
+    return Batch(
+        conversation_id,
+        tail,
+        Tail(seq, last, tainted),
+        tuple(events),
+        tuple(rows),
+        tuple(rounds(changes)),
+        generation,
+        releases,
+    )
+
+
+_DATA: Final = b'"data":'
+
+
+def _row(event: Event, at: datetime, before: bytes, own: bytes) -> tuple[Any, ...]:
+    # A quote inside a JSON string is escaped, so the first `"data":` is the member itself.
+    data = event.body[event.body.index(_DATA) + len(_DATA) : -1].decode()
+    return (
+        event.conversation_id,
+        event.seq,
+        None if event.run_id is None else escape(event.run_id),
+        None if event.turn_id is None else escape(event.turn_id),
+        event.step,
+        event.type,
+        int(event.trust),
+        at,
+        searchable(data),
+        event.body,
+        event.private,
+        before,
+        own,
+    )

@@ -1,0 +1,226 @@
+"""Reads of one tenant: the port `Session`, over a pool or over a transaction's connection."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+from app.log.records import ExecutionRecord
+from app.store import queries, records
+from app.store.texts import escape, unescape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    import asyncpg
+
+    from app.log.envelope import Event
+    from app.log.queries import LogScope, Page, Reach
+    from app.log.records import (
+        AgentRecord,
+        ApprovalRecord,
+        ConversationRecord,
+        KeyRecord,
+        RunRecord,
+        SessionApprovalRecord,
+    )
+    from app.store.connections import Reader
+
+_DELTAS: Final = frozenset({"text.delta", "reasoning.delta"})
+
+
+class StoreSession:
+    """Reads of one tenant."""
+
+    def __init__(self, reader: Reader, tenant: str) -> None:
+        self._reader = reader
+        self._tenant = escape(tenant)
+
+    async def conversation(self, conversation_id: str) -> ConversationRecord | None:
+        """The conversation; an audit log is none."""
+        row = await self._row(queries.CONVERSATION, escape(conversation_id))
+        return None if row is None else records.conversation(row)
+
+    async def conversations(self, reach: Reach, page: Page) -> list[ConversationRecord]:
+        """Newest first; the cursor is an id."""
+        rows = await self._rows(queries.CONVERSATIONS, *_within(reach, page))
+        return [records.conversation(row) for row in rows]
+
+    async def run(self, run_id: str) -> RunRecord | None:
+        """The run."""
+        found = await self._runs(await self._rows(queries.RUN, escape(run_id)))
+        return found[0] if found else None
+
+    async def runs(
+        self, reach: Reach, page: Page, *, filters: Mapping[str, str]
+    ) -> list[RunRecord]:
+        """Newest first; filters: status, agent, conversation_id; the cursor is an id."""
+        wanted = _filters(filters, ("status", "agent", "conversation_id"))
+        return await self._runs(await self._rows(queries.RUNS, *_within(reach, page), *wanted))
+
+    async def open_runs(self, principal: str) -> int:
+        """How many runs of the principal have not ended."""
+        count: int = await self._reader.fetchval(queries.OPEN_RUNS, self._tenant, escape(principal))
+        return count
+
+    async def unfinished_runs(self, conversation_id: str) -> list[RunRecord]:
+        """The runs that have not ended, in the order in which they will be driven."""
+        return await self._runs(await self._rows(queries.UNFINISHED_RUNS, escape(conversation_id)))
+
+    async def approval(self, approval_id: str) -> ApprovalRecord | None:
+        """The approval with its decisions."""
+        found = await self._approvals(await self._rows(queries.APPROVAL, escape(approval_id)))
+        return found[0] if found else None
+
+    async def approvals(
+        self, reach: Reach, page: Page, *, filters: Mapping[str, str]
+    ) -> list[ApprovalRecord]:
+        """Newest first; filters: status, run_id, conversation_id; the cursor is an id."""
+        roles = [escape(role) for role in sorted(reach.roles)]
+        wanted = _filters(filters, ("status", "run_id", "conversation_id"))
+        rows = await self._rows(queries.APPROVALS, *_within(reach, page), roles, *wanted)
+        return await self._approvals(rows)
+
+    async def run_approvals(self, run_id: str) -> list[ApprovalRecord]:
+        """All of a run's approvals, in the order in which they were asked."""
+        return await self._approvals(await self._rows(queries.RUN_APPROVALS, escape(run_id)))
+
+    async def session_approvals(self, conversation_id: str) -> list[SessionApprovalRecord]:
+        """The standing consents of a conversation."""
+        rows = await self._rows(queries.SESSION_APPROVALS, escape(conversation_id))
+        return [records.session_approval(row) for row in rows]
+
+    async def executions(self, run_id: str) -> list[ExecutionRecord]:
+        """What is known of the run's executions; a worker's call is `delegating call/call`."""
+        rows = await self._rows(queries.EXECUTIONS, escape(run_id))
+        return [
+            ExecutionRecord(row["run_id"], unescape(row["call_id"]), row["attempt"], row["settled"])
+            for row in rows
+        ]
+
+    async def agent(self, name: str) -> AgentRecord | None:
+        """The agent as it is now."""
+        row = await self._row(queries.AGENT, escape(name))
+        return None if row is None else records.agent(row)
+
+    async def agents(self, page: Page) -> list[AgentRecord]:
+        """Newest first; the cursor is `<created_at ISO 8601>/<name>`. ValueError for another."""
+        at, name = None, None
+        if page.before is not None:
+            time, _, name = page.before.partition("/")
+            at = datetime.fromisoformat(time)
+        rows = await self._rows(queries.AGENTS, at, name, page.limit)
+        return [records.agent(row) for row in rows]
+
+    async def key(self, key_id: str) -> KeyRecord | None:
+        """The key, revoked or not."""
+        row = await self._row(queries.KEY, escape(key_id))
+        return None if row is None else records.key(row)
+
+    async def key_by_thumbprint(self, thumbprint: str) -> KeyRecord | None:
+        """The key, whoever's it is."""
+        row = await self._row(queries.KEY_BY_THUMBPRINT, escape(thumbprint))
+        return None if row is None else records.key(row)
+
+    async def keys(self, principal: str, page: Page) -> list[KeyRecord]:
+        """A principal's keys, newest first; the cursor is an id."""
+        rows = await self._rows(queries.KEYS, escape(principal), _escaped(page.before), page.limit)
+        return [records.key(row) for row in rows]
+
+    async def events(self, scope: LogScope, *, after: int, limit: int) -> list[Event]:
+        """A page of the log, ascending, without private bytes."""
+        found = (escape(scope.conversation_id), after, limit)
+        if scope.run_id is None:
+            return _events(await self._rows(queries.EVENTS, *found))
+        return _events(await self._rows(queries.RUN_EVENTS, *found, escape(scope.run_id)))
+
+    async def event(self, conversation_id: str, seq: int) -> Event | None:
+        """One event, without private bytes."""
+        row = await self._row(queries.EVENT, escape(conversation_id), seq)
+        return None if row is None else records.event(row)
+
+    async def head(self, scope: LogScope) -> int:
+        """The latest seq of that run or conversation; 0 if there is none."""
+        where = (self._tenant, escape(scope.conversation_id))
+        if scope.run_id is None:
+            head = await self._reader.fetchval(queries.HEAD, *where)
+        else:
+            head = await self._reader.fetchval(queries.RUN_HEAD, *where, escape(scope.run_id))
+        return head or 0
+
+    async def events_of(
+        self, scope: LogScope, types: Sequence[str], *, after: int, limit: int | None
+    ) -> list[Event]:
+        """Ascending events of the given types, `private` included."""
+        wanted = (escape(scope.conversation_id), after, limit, list(types))
+        has_deltas = not _DELTAS.isdisjoint(types)
+        if scope.run_id is None:
+            query = queries.EVENTS_OF if has_deltas else queries.FACTS
+            return _events(await self._rows(query, *wanted))
+        query = queries.RUN_EVENTS_OF if has_deltas else queries.RUN_FACTS
+        return _events(await self._rows(query, *wanted, escape(scope.run_id)))
+
+    async def latest(self, scope: LogScope, event_type: str) -> Event | None:
+        """The newest event of that type, `private` included; deltas are not looked for."""
+        conversation_id = escape(scope.conversation_id)
+        if scope.run_id is not None:
+            run_id = escape(scope.run_id)
+            row = await self._row(queries.RUN_LATEST, conversation_id, event_type, run_id)
+        elif event_type == "run.checkpointed":
+            row = await self._row(queries.LATEST_CHECKPOINT, conversation_id)
+        else:
+            row = await self._row(queries.LATEST, conversation_id, event_type)
+        return None if row is None else records.event(row)
+
+    async def tainted_by(self, conversation_id: str, limit: int) -> list[int]:
+        """Seqs of the quarantined events, newest first."""
+        rows = await self._rows(queries.QUARANTINED, escape(conversation_id), limit)
+        return [row["seq"] for row in rows]
+
+    async def _rows(self, query: str, *arguments: object) -> list[asyncpg.Record]:
+        return await self._reader.fetch(query, self._tenant, *arguments)
+
+    async def _row(self, query: str, *arguments: object) -> asyncpg.Record | None:
+        return await self._reader.fetchrow(query, self._tenant, *arguments)
+
+    async def _runs(self, rows: Sequence[asyncpg.Record]) -> list[RunRecord]:
+        """Runs with what their pauses wait for; asked for only when one is paused."""
+        paused = [row["id"] for row in rows if row["status"] == "paused"]
+        if not paused:
+            return [records.run(row) for row in rows]
+        approvals = _by(await self._rows(queries.PENDING_APPROVALS, paused), "run_id")
+        questions = _by(await self._rows(queries.PENDING_QUESTIONS, paused), "run_id")
+        return [
+            records.run(row, approvals.get(row["id"], ()), questions.get(row["id"], ()))
+            for row in rows
+        ]
+
+    async def _approvals(self, rows: Sequence[asyncpg.Record]) -> list[ApprovalRecord]:
+        ids = [row["id"] for row in rows]
+        decisions = _by(await self._rows(queries.DECISIONS, ids), "approval_id") if ids else {}
+        return [records.approval(row, decisions.get(row["id"], ())) for row in rows]
+
+
+def _escaped(text: str | None) -> str | None:
+    return None if text is None else escape(text)
+
+
+def _within(reach: Reach, page: Page) -> tuple[str | None, str | None, int]:
+    return _escaped(reach.principal), _escaped(page.before), page.limit
+
+
+def _filters(filters: Mapping[str, str], names: Sequence[str]) -> list[str | None]:
+    if unknown := filters.keys() - set(names):
+        raise ValueError(f"filters must be among {names!r}, found {sorted(unknown)!r}")
+    return [_escaped(filters.get(name)) for name in names]
+
+
+def _by(rows: Iterable[asyncpg.Record], column: str) -> dict[str, list[asyncpg.Record]]:
+    grouped: dict[str, list[asyncpg.Record]] = {}
+    for row in rows:
+        grouped.setdefault(row[column], []).append(row)
+    return grouped
+
+
+def _events(rows: Iterable[asyncpg.Record]) -> list[Event]:
+    return [records.event(row) for row in rows]

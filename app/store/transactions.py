@@ -1,0 +1,263 @@
+"""One request's writes: the port `Transaction`, on one connection, committed as a whole."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final, Literal
+
+import asyncpg
+import orjson
+
+from app.errors import IdempotencyInProgress, IdempotencyMismatch
+from app.log.records import ConversationRecord, StoredAnswer
+from app.store import records
+from app.store.append import Opening, Outcome, later_rounds, write, write_later_rounds
+from app.store.sealing import Tail, seal, whole_ms
+from app.store.sessions import StoreSession
+from app.store.texts import escape, json_text
+from app.store.wakes import enqueue_wakes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from app.log.envelope import Event, NewEvent
+    from app.log.records import AgentRecord, KeyRecord
+    from app.store.connections import Connection
+    from app.store.sealing import Batch
+
+KEY_LIFETIME: Final = timedelta(hours=24)
+
+# Waits for a concurrent sender of the key. One that is over, or has no answer, is taken anew.
+_CLAIM_KEY: Final = """
+INSERT INTO idempotency_keys AS k (tenant, principal, key, fingerprint, created_at)
+VALUES ($1, $2, $3, $4, $5)
+ON CONFLICT (tenant, principal, key) DO UPDATE SET fingerprint = excluded.fingerprint,
+    created_at = excluded.created_at, status = NULL, headers = NULL, body = NULL
+    WHERE k.created_at <= $6 OR k.status IS NULL
+RETURNING true"""
+_FIRST_ANSWER: Final = """
+SELECT fingerprint, status, headers, body FROM idempotency_keys
+WHERE tenant = $1 AND principal = $2 AND key = $3"""
+_SAVE_ANSWER: Final = """
+UPDATE idempotency_keys SET status = $4, headers = $5, body = $6
+WHERE tenant = $1 AND principal = $2 AND key = $3"""
+
+# `seen_head` is what the statement's snapshot shows of a row that the lock may have waited for.
+_LOCK: Final = """
+WITH l AS MATERIALIZED (
+    SELECT * FROM conversations WHERE tenant = $1 AND id = $2 FOR NO KEY UPDATE
+)
+SELECT l.*, s.head_seq AS seen_head,
+    (SELECT r.id FROM runs r WHERE r.conversation_id = l.id AND r.ended_at IS NULL
+        AND r.started_at IS NOT NULL) AS active_run_id
+FROM l JOIN conversations s ON s.id = l.id"""
+
+_OPEN_AUDIT_LOG: Final = """
+WITH t AS (
+    INSERT INTO tenants (id, created_at) VALUES ($1, $5) ON CONFLICT DO NOTHING
+)
+INSERT INTO conversations (id, tenant, kind, principal, participants, metadata, head_seq, head_hash,
+    created_at)
+VALUES ($2, $1, 'audit', '', '{}', '{}', $3, $4, $5) ON CONFLICT DO NOTHING"""
+
+_REVOKE_LEASE: Final = """
+UPDATE conversations SET lease_owner = NULL, lease_until = NULL,
+    lease_generation = lease_generation + 1
+WHERE tenant = $1 AND id = $2"""
+
+_USE_NONCE: Final = """
+INSERT INTO nonces (tenant, nonce, payload_sha256) VALUES ($1, $2, $3)
+ON CONFLICT DO NOTHING RETURNING true"""
+_NONCE: Final = "SELECT payload_sha256 FROM nonces WHERE tenant = $1 AND nonce = $2"
+
+_PUT_AGENT: Final = """
+INSERT INTO agents (tenant, name, spec, digest, created_at, updated_at)
+VALUES ($1, $2, $3, $4, $5, $6)
+ON CONFLICT (tenant, name) DO UPDATE
+    SET spec = excluded.spec, digest = excluded.digest, updated_at = excluded.updated_at"""
+_DELETE_AGENT: Final = "DELETE FROM agents WHERE tenant = $1 AND name = $2 RETURNING true"
+
+_LOCK_PRINCIPAL: Final = """
+INSERT INTO principals AS p (tenant, id, created_at) VALUES ($1, $2, now())
+ON CONFLICT (tenant, id) DO UPDATE SET id = p.id"""
+_HAD_KEY: Final = """
+SELECT EXISTS (SELECT FROM approver_keys
+    WHERE tenant = $1 AND principal = $2 AND reset_at IS NULL)"""
+_PUT_KEY: Final = """
+INSERT INTO approver_keys (tenant, id, principal, thumbprint, public_jwk, label, created_at,
+    revoked_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+ON CONFLICT (tenant, thumbprint) DO NOTHING RETURNING true"""
+_REVOKE_KEY: Final = """
+UPDATE approver_keys SET revoked_at = $3
+WHERE tenant = $1 AND id = $2 AND revoked_at IS NULL RETURNING true"""
+_RESET_KEYS: Final = """
+UPDATE approver_keys SET revoked_at = coalesce(revoked_at, $3), reset_at = $3
+WHERE tenant = $1 AND principal = $2 AND reset_at IS NULL"""
+
+
+def audit_conversation_id(tenant: str) -> str:
+    """The id under which the tenant's own log is read with a LogScope."""
+    return f"audit_{escape(tenant)}"
+
+
+class StoreTransaction(StoreSession):
+    """One request's writes. `written` holds what was appended, to be told after the commit."""
+
+    def __init__(self, connection: Connection, tenant: str) -> None:
+        super().__init__(connection, tenant)
+        self._connection = connection
+        self._locked: dict[str, Tail] = {}
+        self._opening: dict[str, Opening] = {}
+        self.written: list[Batch] = []
+
+    async def claim_key(
+        self, principal: str, key: str, *, fingerprint: str, now: datetime
+    ) -> StoredAnswer | None:
+        """Claim an idempotency key, waiting up to 10 s for another sender of it.
+
+        Returns the first answer when the key was used already. Raises IdempotencyMismatch or
+        IdempotencyInProgress.
+        """
+        name = (self._tenant, escape(principal), escape(key))
+        try:
+            claimed = await self._connection.fetchval(
+                _CLAIM_KEY, *name, fingerprint, now, now - KEY_LIFETIME
+            )
+        except asyncpg.exceptions.LockNotAvailableError as error:
+            raise IdempotencyInProgress(
+                f"the request that uses key {key!r} has not been answered yet"
+            ) from error
+        if claimed:
+            return None
+        first = await self._connection.fetchrow(_FIRST_ANSWER, *name)
+        if first is None or first["fingerprint"] != fingerprint:
+            raise IdempotencyMismatch(f"key {key!r} was used for another request")
+        return StoredAnswer(first["status"], orjson.loads(first["headers"]), first["body"])
+
+    async def save_answer(self, principal: str, key: str, answer: StoredAnswer) -> None:
+        """Keep the answer beside the claimed key."""
+        await self._connection.execute(
+            _SAVE_ANSWER,
+            self._tenant,
+            escape(principal),
+            escape(key),
+            answer.status,
+            json_text(answer.headers),
+            answer.body,
+        )
+
+    async def lock(self, conversation_id: str) -> ConversationRecord | None:
+        """The conversation, locked against every other writer until the end of the block."""
+        row = await self._lock(conversation_id)
+        return None if row is None or row["kind"] != "user" else records.conversation(row)
+
+    async def create_conversation(self, conversation_id: str, *, now: datetime) -> None:
+        """A new, empty, locked conversation; its `conversation.created` must follow at once.
+
+        The row is inserted together with that event.
+        """
+        self._opening[conversation_id] = Opening(self._tenant, whole_ms(now))
+
+    async def append(
+        self, conversation_id: str, events: Sequence[NewEvent], *, now: datetime
+    ) -> list[Event]:
+        """Append to a conversation locked in this block, with every projection."""
+        opening = self._opening.pop(conversation_id, None)
+        tail = Tail() if opening else self._locked.get(conversation_id)
+        if tail is None:
+            raise RuntimeError(f"{conversation_id!r} must be locked before it is appended to")
+        batch = seal(conversation_id, tail, [(events, now)])
+        answers = await write(self._connection, [batch], opening)
+        if answers[conversation_id].outcome is not Outcome.DONE:
+            raise RuntimeError(f"{conversation_id!r} moved although it was locked")
+        later = later_rounds([batch], opened=opening is not None)
+        await write_later_rounds(self._connection, [conversation_id], later)
+        self._locked[conversation_id] = batch.after
+        self.written.append(batch)
+        return list(batch.events)
+
+    async def append_audit(self, events: Sequence[NewEvent], *, now: datetime) -> None:
+        """Append to the tenant's own log, which is opened on first use."""
+        conversation_id = f"audit_{self._tenant}"
+        if conversation_id not in self._locked and await self._lock(conversation_id) is None:
+            await self._connection.execute(
+                _OPEN_AUDIT_LOG, self._tenant, conversation_id, 0, Tail().hash, whole_ms(now)
+            )
+            await self._lock(conversation_id)
+        await self.append(conversation_id, events, now=now)
+
+    async def wake(self, conversation_id: str) -> None:
+        """Enqueue the conversation for whichever worker is free; part of the transaction."""
+        await enqueue_wakes(self._connection, [conversation_id])
+
+    async def revoke_lease(self, conversation_id: str) -> None:
+        """Take a locked conversation from whichever worker drives it: its appends fail from now."""
+        await self._connection.execute(_REVOKE_LEASE, self._tenant, conversation_id)
+
+    async def use_nonce(self, nonce: str, payload_sha256: str) -> Literal["new", "same", "other"]:
+        """Take a decision's nonce: `other` when a different payload used it before."""
+        name = (self._tenant, escape(nonce))
+        if await self._connection.fetchval(_USE_NONCE, *name, payload_sha256):
+            return "new"
+        used_by = await self._connection.fetchval(_NONCE, *name)
+        return "same" if used_by == payload_sha256 else "other"
+
+    async def put_agent(self, agent: AgentRecord) -> None:
+        """Create or replace the agent; `created_at` stays that of the first."""
+        await self._connection.execute(
+            _PUT_AGENT,
+            self._tenant,
+            agent.name,
+            json_text(agent.spec),
+            agent.digest,
+            agent.created_at,
+            agent.updated_at,
+        )
+
+    async def delete_agent(self, name: str) -> bool:
+        """Whether there was such an agent."""
+        return bool(await self._connection.fetchval(_DELETE_AGENT, self._tenant, escape(name)))
+
+    async def lock_principal(self, principal: str) -> None:
+        """Serialise changes to one principal's keys until the end of the block."""
+        await self._connection.execute(_LOCK_PRINCIPAL, self._tenant, escape(principal))
+
+    async def had_key(self, principal: str) -> bool:
+        """Whether the principal has had a key since the last reset."""
+        return bool(await self._connection.fetchval(_HAD_KEY, self._tenant, escape(principal)))
+
+    async def put_key(self, key: KeyRecord) -> bool:
+        """Add a key; False when its thumbprint belongs to another principal or exists already."""
+        added = await self._connection.fetchval(
+            _PUT_KEY,
+            self._tenant,
+            key.id,
+            escape(key.principal),
+            key.thumbprint,
+            json_text(key.public_jwk),
+            escape(key.label),
+            key.created_at,
+            key.revoked_at,
+        )
+        return bool(added)
+
+    async def revoke_key(self, key_id: str, *, now: datetime) -> bool:
+        """Whether the key was there and active."""
+        revoked = await self._connection.fetchval(_REVOKE_KEY, self._tenant, escape(key_id), now)
+        return bool(revoked)
+
+    async def reset_keys(self, principal: str, *, now: datetime) -> None:
+        """Revoke all keys of the principal and forget that there were any."""
+        await self._connection.execute(_RESET_KEYS, self._tenant, escape(principal), now)
+
+    async def _lock(self, conversation_id: str) -> asyncpg.Record | None:
+        where = (self._tenant, escape(conversation_id))
+        row = await self._connection.fetchrow(_LOCK, *where)
+        if row is not None and row["seen_head"] != row["head_seq"]:
+            # The lock was waited for, so the rest was seen as it was before. Now it is ours.
+            row = await self._connection.fetchrow(_LOCK, *where)
+        if row is not None:
+            self._locked[conversation_id] = Tail(row["head_seq"], row["head_hash"], row["tainted"])
+        return row

@@ -1,0 +1,81 @@
+"""Files of a conversation's workspace, with the trust tag of what was written into each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from app.log.records import FileEntry, WorkspaceFile
+from app.store.connections import borrowed
+from app.store.texts import escape, unescape
+
+if TYPE_CHECKING:
+    from app.store.connections import Pool
+
+_LIST: Final = """
+SELECT path, octet_length(content) AS size
+FROM workspace_files WHERE tenant = $1 AND conversation_id = $2 ORDER BY path"""
+_READ: Final = """
+SELECT path, content, trust, updated_at
+FROM workspace_files WHERE tenant = $1 AND conversation_id = $2 AND path = $3"""
+
+# Writers of one workspace come one after the other, or two could fill it together.
+_LOCK: Final = "SELECT pg_advisory_xact_lock(hashtextextended($1, 1))"
+_WRITE: Final = """
+INSERT INTO workspace_files (tenant, conversation_id, path, content, trust, updated_at)
+SELECT $1, $2, $3, $4::bytea, $5, $6
+WHERE octet_length($4::bytea) + (SELECT coalesce(sum(octet_length(content)), 0)
+    FROM workspace_files WHERE conversation_id = $2 AND path <> $3) <= $7
+ON CONFLICT (conversation_id, path) DO UPDATE SET content = excluded.content,
+    trust = excluded.trust, updated_at = excluded.updated_at
+RETURNING true"""
+_DELETE: Final = """
+DELETE FROM workspace_files WHERE tenant = $1 AND conversation_id = $2 AND path = $3
+RETURNING true"""
+
+
+class StoreWorkspace:
+    """The workspaces of one tenant's conversations: the port `WorkspaceStore` of the tools."""
+
+    def __init__(self, pool: Pool, tenant: str) -> None:
+        self._pool = pool
+        self._tenant = escape(tenant)
+
+    async def list_files(self, conversation_id: str) -> list[FileEntry]:
+        """The files in the order of their paths."""
+        async with borrowed(self._pool) as connection:
+            rows = await connection.fetch(_LIST, self._tenant, conversation_id)
+        return [FileEntry(unescape(row["path"]), row["size"]) for row in rows]
+
+    async def read_file(self, conversation_id: str, path: str) -> WorkspaceFile | None:
+        """The file with its content."""
+        async with borrowed(self._pool) as connection:
+            row = await connection.fetchrow(_READ, self._tenant, conversation_id, escape(path))
+        if row is None:
+            return None
+        return WorkspaceFile(path, row["content"], row["trust"], row["updated_at"])
+
+    async def write_file(
+        self, conversation_id: str, file: WorkspaceFile, *, max_total_bytes: int
+    ) -> bool:
+        """Create or replace; False, and nothing written, if all files together grew beyond that."""
+        async with borrowed(self._pool) as connection, connection.transaction():
+            await connection.execute(_LOCK, conversation_id)
+            written = await connection.fetchval(
+                _WRITE,
+                self._tenant,
+                conversation_id,
+                escape(file.path),
+                file.content,
+                file.trust,
+                file.updated_at,
+                max_total_bytes,
+            )
+        return bool(written)
+
+    async def delete_file(self, conversation_id: str, path: str) -> bool:
+        """Whether there was such a file."""
+        async with borrowed(self._pool) as connection:
+            deleted = await connection.fetchval(
+                _DELETE, self._tenant, conversation_id, escape(path)
+            )
+        return bool(deleted)
