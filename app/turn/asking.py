@@ -24,11 +24,13 @@ def ask(ctx: TurnCtx, gated: Gated, args: Arguments) -> Ask | Settle:
     return Ask(call=gated.call, approval=approval_of(ctx, gated, args), facts=(gated.fact(),))
 
 
-def ask_anew(ctx: TurnCtx, gated: Gated, args: Arguments, *, superseded: str) -> Ask | Settle:
+def ask_anew(
+    ctx: TurnCtx, gated: Gated, args: Arguments, *, superseded: str | None
+) -> Ask | Settle:
     """Ask again about an approved call that needs more by now than its decision covered."""
     if ctx.options.unattended:
         return _refuse_unattended(gated, args)
-    approval = approval_of(ctx, gated, args, supersedes=superseded or None)
+    approval = approval_of(ctx, gated, args, supersedes=superseded)
     return Ask(call=gated.call, approval=approval, facts=(gated.fact(),), is_fresh=False)
 
 

@@ -59,6 +59,14 @@ class OpenCall:
         return self.logged is not None and self.logged.mark is CallMark.STARTED
 
     @property
+    def started_args(self) -> Arguments | None:
+        """The arguments of the last start, where the log has others than the proposal."""
+        if self.logged is None or self.logged.started_args is None:
+            return None
+        ran = parse_arguments(self.logged.started_args)
+        return ran if isinstance(ran, Arguments) else None
+
+    @property
     def attempts(self) -> int:
         """How many starts the log holds."""
         return 0 if self.logged is None else self.logged.attempts

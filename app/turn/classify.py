@@ -15,6 +15,7 @@ from app.log.payload import CoveredBy
 from app.policy.gate import Allow, Deny, Escalate, InjectContext, Modify
 from app.turn import texts
 from app.turn.asking import ask
+from app.turn.attempt import Raised, attempt
 from app.turn.decided import decided, open_request, schema_problems, started
 from app.turn.gating import beyond_ceiling, ceiling_fact, gate, is_read_only
 from app.turn.verdict import Run, Settle, Verdict
@@ -51,6 +52,9 @@ async def _sound(ctx: TurnCtx, call: OpenCall, args: Arguments) -> Verdict:
     """Rows 5 to 8: a call with sound arguments, up to the gate."""
     if (missed := await _unadvertised(ctx, call, args)) is not None:
         return missed
+    if call.is_started:
+        # What is run again, and asked about, are the arguments that ran.
+        args = call.started_args or args
     if (decision := ctx.ledger.take(call, args)) is not None:
         return await decided(ctx, call, args, decision=decision)
     if call.is_started:
@@ -85,7 +89,9 @@ async def _recovered(ctx: TurnCtx, call: OpenCall, args: Arguments) -> tuple[str
     if not ctx.options.escape_hatch or ctx.escape_hatch_fired:
         return ()
     ctx.escape_hatch_fired = True
-    new = ctx.specs.append(await ctx.tools.recover_unadvertised(call.tool, args.value))
+    search = ctx.tools.recover_unadvertised(call.tool, args.value)
+    found = await attempt(search, doing="recover_unadvertised", call_id=call.call_id)
+    new = () if isinstance(found, Raised) else ctx.specs.append(found)
     ctx.tainted = ctx.tainted or ctx.specs.trust.taints
     return tuple(spec.name for spec in new)
 

@@ -94,6 +94,7 @@ class TurnCtx:
     tainted: bool
 
     steps: int = 0
+    attempt: int = 0
     executed_calls: int = 0
     outputs: list[Message] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)

@@ -12,6 +12,7 @@ from app.engine.arguments import Arguments, Malformed, parse_arguments
 from app.log.approvals import ApprovalResolved
 from app.log.calls import PolicyRechecked
 from app.log.payload import CoveredBy
+from app.policy.capability import NO_CAPABILITIES
 from app.policy.gate import Deny
 from app.turn import texts
 from app.turn.asking import ask_anew, ask_to_rerun, still_asked
@@ -69,7 +70,7 @@ async def _approved(
         is_read_only=is_read_only(ctx.tools.required_capabilities(call.tool)),
         covered_by=_covered_by(decision),
         sandbox_mode=decision.sandbox_mode,
-        is_edited=args != proposed,
+        is_edited=args != call.args,
         note="" if decision.override is None else decision.override.injected_context,
     )
 
@@ -109,45 +110,42 @@ async def started(ctx: TurnCtx, call: OpenCall, args: Arguments) -> Verdict:
     required = ctx.tools.required_capabilities(call.tool)
     if is_read_only(required) or ctx.tools.is_idempotent(call.tool):
         return await _run_again(ctx, call, args)
-    if ctx.options.unattended:
-        return _outcome_unknown(call)
-    return ask_to_rerun(ctx, await gate(ctx, call, args), args)
+    return await _asked_to_rerun(ctx, call, args)
 
 
-async def _run_again(ctx: TurnCtx, call: OpenCall, proposed: Arguments) -> Verdict:
-    logged = call.logged
-    args = proposed
-    if logged is not None and logged.started_args is not None:
-        match parse_arguments(logged.started_args):
-            case Arguments() as ran:
-                args = ran
-            case Malformed():
-                return _outcome_unknown(call)
+async def _run_again(ctx: TurnCtx, call: OpenCall, args: Arguments) -> Verdict:
+    covered, sandbox_mode = NO_CAPABILITIES, None
+    if call.logged is not None:
+        covered, sandbox_mode = call.logged.covered, call.logged.sandbox_mode
     if (refusal := await _refused(ctx, call, args)) is not None:
         return _told(call, refusal)
-    if logged is None or _grown(ctx, call, logged.covered):
-        if ctx.options.unattended:
-            return _outcome_unknown(call)
-        return ask_to_rerun(ctx, await gate(ctx, call, args), args)
+    if _grown(ctx, call, covered):
+        return await _asked_to_rerun(ctx, call, args)
     return Run(
         call=call,
         args=args,
         is_ordered=True,
         is_read_only=is_read_only(ctx.tools.required_capabilities(call.tool)),
-        sandbox_mode=logged.sandbox_mode,
-        is_edited=args != proposed,
+        sandbox_mode=sandbox_mode,
+        is_edited=args != call.args,
     )
+
+
+async def _asked_to_rerun(
+    ctx: TurnCtx, call: OpenCall, args: Arguments, *, supersedes: str | None = None
+) -> Verdict:
+    if ctx.options.unattended:
+        return _told(call, Settle(call=call, result="", outcome=""))
+    return ask_to_rerun(ctx, await gate(ctx, call, args), args, supersedes=supersedes)
 
 
 async def _asked_anew(
     ctx: TurnCtx, call: OpenCall, proposed: Arguments, decision: ApprovalDecision
 ) -> Verdict:
-    gated = await gate(ctx, call, proposed)
+    superseded = decision.approval_id or None
     if call.is_started:
-        if ctx.options.unattended:
-            return _outcome_unknown(call)
-        return ask_to_rerun(ctx, gated, proposed, supersedes=decision.approval_id or None)
-    return ask_anew(ctx, gated, proposed, superseded=decision.approval_id)
+        return await _asked_to_rerun(ctx, call, proposed, supersedes=superseded)
+    return ask_anew(ctx, await gate(ctx, call, proposed), proposed, superseded=superseded)
 
 
 async def _refused(ctx: TurnCtx, call: OpenCall, args: Arguments) -> Settle | None:
@@ -201,10 +199,6 @@ def _told(call: OpenCall, refusal: Settle) -> Settle:
         outcome="outcome_unknown",
         facts=refusal.facts,
     )
-
-
-def _outcome_unknown(call: OpenCall) -> Settle:
-    return _told(call, Settle(call=call, result="", outcome=""))
 
 
 def _rechecked(call: OpenCall, reason: str) -> tuple[PolicyRechecked, ...]:

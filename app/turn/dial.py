@@ -112,6 +112,7 @@ async def dial(ctx: TurnCtx, request: ModelRequest, *, first_attempt: int) -> Co
 
 
 async def _announce(ctx: TurnCtx, request: ModelRequest, attempt: int) -> None:
+    ctx.attempt = attempt
     ctx.state(
         StepStarted(
             attempt=attempt,

@@ -7,7 +7,7 @@ still running each result is recorded at once; the last one goes into the log wi
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from app.log.calls import GrantReplayed, ToolCompleted, ToolFailed, ToolStarted
@@ -127,8 +127,12 @@ async def _invoke(ctx: TurnCtx, run: Run, *, tainted: bool) -> ToolOutcome:
     match await attempt(ctx.tools.execute(invocation), doing="execute", call_id=run.call.call_id):
         case Raised():
             return ToolOutcome(text=texts.tool_failed(), code="tool_failed")
-        case outcome:
+        case outcome if outcome.text.isascii():
             return outcome
+        case outcome:
+            # A lone surrogate has no bytes, so neither log nor model can take it; it is escaped.
+            escaped = outcome.text.encode(errors="backslashreplace").decode()
+            return replace(outcome, text=escaped)
 
 
 def _tag(ctx: TurnCtx, run: Run, outcome: ToolOutcome) -> Trust:
@@ -141,17 +145,21 @@ def _tag(ctx: TurnCtx, run: Run, outcome: ToolOutcome) -> Trust:
 async def _shown(ctx: TurnCtx, run: Run, outcome: ToolOutcome, *, trust: Trust) -> Shown:
     prefix = texts.edited(run.args.canonical.decode()) if run.is_edited else ""
     text = prefix + outcome.text
-    size = len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
-    if size <= RESULT_CAP_BYTES:
+    if _size(text) <= RESULT_CAP_BYTES:
         return Shown(text)
-    artifact_id = await ctx.journal.keep_result(run.call.call_id, text, trust=trust)
-    return Shown(cut(text, size, artifact_id), truncated=True, artifact_id=artifact_id)
+    artifact_id = await ctx.journal.keep_result(run.call.call_id, outcome.text, trust=trust)
+    shown = cut(text, _size(outcome.text), artifact_id)
+    return Shown(shown, truncated=True, artifact_id=artifact_id)
+
+
+def _size(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode())
 
 
 def cut(text: str, size: int, artifact_id: str | None) -> str:
     """The beginning of a long text, cut between two characters, with a marker; within the cap."""
     marker = texts.cut_marker(size, artifact_id)
-    kept = text.encode(errors="surrogatepass")[: RESULT_CAP_BYTES - len(marker.encode())]
+    kept = text.encode()[: RESULT_CAP_BYTES - len(marker.encode())]
     return kept.decode(errors="ignore") + marker
 
 

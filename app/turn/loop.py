@@ -57,7 +57,7 @@ class ClosingCompletion:
             await ask_model(ctx, command, is_closing=True)
         except TurnFailed as failed:
             ctx.last_text = text_before
-            ctx.state(StepDiscarded(attempt=1, reason=failed.kind.value))
+            ctx.state(StepDiscarded(attempt=ctx.attempt, reason=failed.kind.value))
             return StepOutcome.FINISH
         state_step_completed(ctx, calls=0)
         return StepOutcome.FINISH

@@ -7,7 +7,9 @@ below, and gets the same run.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
+
+import structlog
 
 from app.engine.assembler import StreamedTurnAssembler
 from app.engine.commands import Skip
@@ -31,7 +33,8 @@ if TYPE_CHECKING:
     from app.engine.messages import ToolResultContent
     from app.engine.streaming import StreamItem
 
-_NAMELESS = "unnamed_tool"
+_NAMELESS: Final = "unnamed_tool"
+_log = structlog.get_logger(__name__)
 
 
 class _StoredReply(Value):
@@ -62,6 +65,8 @@ def assemble(
         assembler.ingest(item)
         if isinstance(item, FinalItem):
             message_id = item.message_id
+    if excluded := assembler.excluded_assistant_content():
+        _log.warning("reply.content_excluded", parts=excluded, step=run.turn())
     text = assembler.aggregated_text()
     return assembler.finish(message_id, (AssistantText(text=text),) if text else ())
 
