@@ -137,10 +137,18 @@ class Authenticated:
 class Access:
     """Recognises callers by their tokens; `issuers` maps each `iss` to its keys."""
 
-    def __init__(self, clock: Clock, *, issuers: Mapping[str, KeyRing], audience: str) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        issuers: Mapping[str, KeyRing],
+        audience: str,
+        capacity: int = REMEMBERED_TOKENS,
+    ) -> None:
         self._clock = clock
         self._issuers = issuers
         self._audience = audience
+        self._capacity = capacity
         self._known: dict[bytes, _Remembered] = {}
 
     async def authenticate(self, token: str) -> Authenticated:
@@ -184,7 +192,7 @@ class Access:
         )
 
     def _remember(self, digest: bytes, found: Authenticated) -> None:
-        if len(self._known) >= REMEMBERED_TOKENS:
+        if len(self._known) >= self._capacity:
             # The one unused for longest goes: dictionaries keep their order.
             del self._known[next(iter(self._known))]
         self._known[digest] = _Remembered(found, self._clock.monotonic())

@@ -1,0 +1,151 @@
+"""Whether an agent holds together (service.md 3): each fault with the pointer of its member."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from app.service.agent_check import Surroundings, faults_of, lowered_guards
+from app.service.agent_spec import AgentSpec
+
+AROUND = Surroundings(
+    tools=frozenset({"http_post", "files_read", "github__list"}),
+    servers=frozenset({"github"}),
+    agents=frozenset({"researcher"}),
+    knows_model=lambda model: model == "script",
+)
+
+
+def spec(**members: Any) -> AgentSpec:
+    return AgentSpec.model_validate({"model": "script"} | members)
+
+
+@dataclass(frozen=True)
+class Case:
+    id: str
+    members: dict[str, Any]
+    pointers: tuple[str, ...] = ()
+
+
+def rule(**members: Any) -> dict[str, Any]:
+    return {"dispatch_rules": [{"tool": "http_post", **members}]}
+
+
+SOUND = [
+    Case("the least", {}),
+    Case("tools and a server", {"tools": ["http_post", "ask_question", "github:*"]}),
+    Case("rules for what may come", {"approval": {"jira:*": "veto", "jira__open": "ask"}}),
+    Case("a rule for all", {"approval": {"*": "allow"}, "tools": ["files_read"]}),
+    Case("two programs", {"approvers": {"roles": [], "programs": ["a", "b"], "count": 3}}),
+    Case("many by role", {"approvers": {"roles": ["lead"], "allow_self": False, "count": 9}}),
+    Case(
+        "a deny rule with a condition",
+        rule(action="deny", when={"pointer": "/url", "pattern": "x"}),
+    ),
+    Case("a rewrite", rule(action="rewrite", set={"/body": "{}"})),
+    Case("a redaction", rule(action="redact", pattern="sk-[a-z]+", text="[key]")),
+    Case("an injection of nothing", rule(action="inject", text="")),
+    Case("a delegate", {"delegates": [{"agent": "researcher", "share_in": ["reports/"]}]}),
+    Case("a schema", {"output_schema": {"type": "object", "$defs": {"a": {}}}}),
+    Case("an inner reference", {"output_schema": {"$ref": "#/$defs/a", "$defs": {"a": {}}}}),
+    Case("resilience within the base", {"grant_policy": {"taint_resilient": ["mutate-external"]}}),
+]
+
+FAULTY = [
+    Case("a model", {"model": "nobody:x"}, ("/model",)),
+    Case("a tool", {"tools": ["http_post", "http_pst"]}, ("/tools/1",)),
+    Case("a tool twice", {"tools": ["http_post", "http_post"]}, ("/tools/1",)),
+    Case("a server", {"tools": ["jira:*"]}, ("/tools/0",)),
+    Case("a tool of a server that is not there", {"tools": ["jira__open"]}, ("/tools/0",)),
+    Case("a misspelt rule", {"approval": {"http_pst": "veto"}}, ("/approval/http_pst",)),
+    Case("a rule by prefix", {"approval": {"http_*": "veto"}}, ("/approval/http_*",)),
+    Case("a rule with a slash", {"approval": {"a/b~": "ask"}}, ("/approval/a~1b~0",)),
+    Case("an assurance", {"assurance": {"tools": {"x": "key"}}}, ("/assurance/tools/x",)),
+    Case(
+        "nobody could approve",
+        {"approvers": {"roles": [], "programs": [], "allow_self": False}},
+        ("/approvers",),
+    ),
+    Case(
+        "too few could approve",
+        {"approvers": {"roles": [], "programs": ["a"], "count": 3}},
+        ("/approvers/count",),
+    ),
+    Case("a base with admin", {"grant_policy": {"base": ["grant-admin"]}}, ("/grant_policy",)),
+    Case(
+        "resilience beyond the base",
+        {"grant_policy": {"base": ["local-read"], "taint_resilient": ["local-write"]}},
+        ("/grant_policy",),
+    ),
+    Case(
+        "a rule of a tool",
+        {"dispatch_rules": [{"tool": "x", "action": "deny"}]},
+        ("/dispatch_rules/0/tool",),
+    ),
+    Case("a pattern", rule(action="redact", pattern="(", text=""), ("/dispatch_rules/0/pattern",)),
+    Case(
+        "a condition's pattern",
+        rule(action="ask", when={"pointer": "", "pattern": "["}),
+        ("/dispatch_rules/0/when/pattern",),
+    ),
+    Case("a redaction of nothing", rule(action="redact", text="x"), ("/dispatch_rules/0",)),
+    Case("a rewrite to nothing", rule(action="rewrite"), ("/dispatch_rules/0",)),
+    Case("a denial with a text", rule(action="deny", text="x"), ("/dispatch_rules/0/text",)),
+    Case(
+        "a rewrite of no member",
+        rule(action="rewrite", set={"body": 1}),
+        ("/dispatch_rules/0/set",),
+    ),
+    Case("a delegate", {"delegates": [{"agent": "nobody"}]}, ("/delegates/0/agent",)),
+    Case(
+        "a delegate twice",
+        {"delegates": [{"agent": "researcher"}, {"agent": "researcher"}]},
+        ("/delegates/1/agent",),
+    ),
+    Case("a schema that is none", {"output_schema": {"type": 7}}, ("/output_schema",)),
+    Case(
+        "a remote reference",
+        {"output_schema": {"$ref": "https://example.com/s.json"}},
+        ("/output_schema",),
+    ),
+    Case("several at once", {"model": "x", "tools": ["y"]}, ("/model", "/tools/0")),
+]
+
+
+@pytest.mark.parametrize("case", SOUND, ids=lambda case: case.id)
+def test_an_agent_that_holds_has_no_fault(case: Case) -> None:
+    assert faults_of(spec(**case.members), AROUND) == ()
+
+
+@pytest.mark.parametrize("case", FAULTY, ids=lambda case: case.id)
+def test_what_does_not_hold_is_named(case: Case) -> None:
+    found = faults_of(spec(**case.members), AROUND)
+    assert tuple(fault.pointer for fault in found) == case.pointers
+
+
+LOWERED = [
+    Case("nothing", {}),
+    Case("a false word", {"attachments_policy": {"uploads_trusted": False}}),
+    Case(
+        "resilience",
+        {"grant_policy": {"taint_resilient": ["mutate-external"]}},
+        ("/grant_policy/taint_resilient",),
+    ),
+    Case(
+        "trusted uploads",
+        {"attachments_policy": {"uploads_trusted": True}},
+        ("/attachments_policy/uploads_trusted",),
+    ),
+    Case(
+        "a trusted caller's memory",
+        {"memory": {"caller_memory_trusted": 1}},
+        ("/memory/caller_memory_trusted",),
+    ),
+]
+
+
+@pytest.mark.parametrize("case", LOWERED, ids=lambda case: case.id)
+def test_what_lowers_the_guard_is_named(case: Case) -> None:
+    assert lowered_guards(spec(**case.members)) == case.pointers
