@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime
 from typing import Annotated, Final
 
 from fastapi import Header, Response
@@ -71,8 +72,9 @@ async def put_agent(
 @routes.read("/v1/agents", "list_agents", scope="agents:read")
 async def list_agents(call: Reading, *, limit: Limit = 50, cursor: Cursor = None) -> AgentList:
     """The tenant's agents, newest first."""
-    found = await call.edge.agents.page(call.session, page_of(limit, cursor))
-    shown, more = cut_page(found, limit, lambda agent: agent.name)
+    page = page_of(limit, cursor, is_sound=_is_agent_key)
+    found = await call.edge.agents.page(call.session, page)
+    shown, more = cut_page(found, limit, _agent_key)
     return AgentList(items=[agent_document(agent) for agent in shown], next_cursor=more)
 
 
@@ -99,6 +101,19 @@ def agent_document(agent: AgentRecord) -> Agent:
             "updated_at": wire_time(agent.updated_at),
         }
     )
+
+
+def _agent_key(agent: AgentRecord) -> str:
+    return f"{agent.created_at.isoformat()}/{agent.name}"
+
+
+def _is_agent_key(key: str) -> bool:
+    """Agents have no id that rises with time, so their key is a time and a name."""
+    time, _, name = key.partition("/")
+    try:
+        return datetime.fromisoformat(time).tzinfo is not None and name != ""
+    except ValueError:
+        return False
 
 
 def _tagged(agent: AgentRecord, response: Response) -> Agent:

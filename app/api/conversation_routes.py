@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, JsonValue
 
 from app.api.edge import Reading, Writing
-from app.api.paging import Cursor, Limit, cut_page, page_of, read_seq_cursor
+from app.api.paging import Cursor, Limit, cut_page, page_of, read_seq
 from app.api.routes import Routes
 from app.api.wire import Body, Document, Time
 from app.log.envelope import wire_time
@@ -137,7 +137,7 @@ async def list_messages(
         call.session,
         call.caller,
         conversation_id=conversation_id,
-        after=read_seq_cursor(cursor),
+        after=read_seq(cursor),
         limit=limit + 1,
     )
     shown, more = cut_page(found, limit, lambda message: str(message.seq))

@@ -21,9 +21,14 @@ Limit = Annotated[int, Query(ge=1, le=MAX_LIMIT, description="Items of a page")]
 Cursor = Annotated[str | None, Query(description="`next_cursor` of the page before")]
 
 
-def page_of(limit: int, cursor: str | None) -> Page:
-    """The page to read: one item more than is shown, which tells whether there are others."""
-    return Page(limit + 1, None if cursor is None else read_cursor(cursor))
+def page_of(
+    limit: int, cursor: str | None, *, is_sound: Callable[[str], bool] = str.isprintable
+) -> Page:
+    """The page to read: one item more than is shown, which tells whether there are others.
+
+    Raises RequestInvalid for a cursor that is none, or whose key is not sound.
+    """
+    return Page(limit + 1, None if cursor is None else read_cursor(cursor, is_sound=is_sound))
 
 
 def cut_page(
@@ -39,22 +44,23 @@ def write_cursor(key: str) -> str:
     return base64url.encode((_VERSION + key).encode())
 
 
-def read_cursor(cursor: str) -> str:
+def read_cursor(cursor: str, *, is_sound: Callable[[str], bool]) -> str:
     """The key in a cursor. Raises RequestInvalid for text that was never one."""
     try:
         text = (base64url.decode(cursor) or b"").decode()
     except ValueError:
         text = ""
-    if not text.startswith(_VERSION) or not text.isprintable():
-        fault = FieldFault("/query/cursor", "expected the next_cursor of a page")
-        raise RequestInvalid("the cursor is none of ours", faults=(fault,))
-    return text.removeprefix(_VERSION)
+    key = text.removeprefix(_VERSION)
+    if key == text or not is_sound(key):
+        fault = FieldFault("/query/cursor", "expected the next_cursor of a page of this list")
+        raise RequestInvalid("the cursor is none of this list", faults=(fault,))
+    return key
 
 
-def read_seq_cursor(cursor: str | None) -> int:
+def read_seq(cursor: str | None) -> int:
     """The seq in the cursor of a list that ascends by seq. Raises RequestInvalid."""
-    key = "0" if cursor is None else read_cursor(cursor)
-    if not key.isascii() or not key.isdecimal() or len(key) > 15:
-        fault = FieldFault("/query/cursor", "expected the next_cursor of this list")
-        raise RequestInvalid("the cursor belongs to another list", faults=(fault,))
-    return int(key)
+    return 0 if cursor is None else int(read_cursor(cursor, is_sound=_is_seq))
+
+
+def _is_seq(key: str) -> bool:
+    return key.isascii() and key.isdecimal() and len(key) <= 15

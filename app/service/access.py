@@ -23,7 +23,7 @@ from app.trust.keys import read_key_set
 from app.trust.refusal import Refused, UnknownKey
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from app.service.clock import Clock
     from app.trust.keys import PublicKey
@@ -39,18 +39,6 @@ class IssuerUnavailable(TurngateError):
     """The issuer's keys have never been read, so nobody can be recognised just now."""
 
     code = "unavailable"
-
-
-class KeySetUnreadable(Exception):
-    """A port's word that the key set could not be fetched; the message is for the log."""
-
-
-class KeySetSource(Protocol):
-    """Where an issuer publishes its keys: a file or a URL."""
-
-    async def read(self) -> bytes:
-        """The JWKS document. Raises KeySetUnreadable; cancelling is safe."""
-        ...
 
 
 class KeyRing(Protocol):
@@ -84,10 +72,11 @@ class FixedKeys:
 
 
 class FetchedKeys:
-    """Keys from a source, read at first use, after ten minutes, and for an unknown `kid`."""
+    """Keys that are published, read at first use, after ten minutes, and for an unknown `kid`."""
 
-    def __init__(self, source: KeySetSource, clock: Clock) -> None:
-        self._source = source
+    def __init__(self, read: Callable[[], Awaitable[bytes]], clock: Clock) -> None:
+        """`read` gives the JWKS document and raises OSError when it cannot."""
+        self._read = read
         self._clock = clock
         self._lock = asyncio.Lock()
         self._keys: dict[str, PublicKey] | None = None
@@ -116,8 +105,8 @@ class FetchedKeys:
             # Set before the attempt: a source that is down is asked once a minute, too.
             self._asked_at = self._clock.monotonic()
             try:
-                document = await self._source.read()
-            except KeySetUnreadable:
+                document = await self._read()
+            except OSError:
                 return
             keys = read_key_set(document)
             if not isinstance(keys, Refused) and keys != self._keys:

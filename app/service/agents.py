@@ -111,9 +111,10 @@ class Agents:
     async def _around(self, tx: Transaction, spec: AgentSpec) -> Surroundings:
         delegates = {delegate.agent for delegate in spec.delegates}
         existing = {name for name in sorted(delegates) if await tx.agent(name) is not None}
+        tools = self._catalogue.tools()
         return Surroundings(
-            tools=frozenset(tool.name for tool in self._catalogue.tools()),
-            servers=frozenset(self._catalogue.servers()),
+            tools=frozenset(tool.name for tool in tools),
+            servers=frozenset(tool.server for tool in tools if tool.server is not None),
             agents=frozenset(existing),
             knows_model=self._knows_model,
         )

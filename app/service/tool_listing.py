@@ -9,8 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from app.log.queries import Page
-    from app.policy.capability import CapabilitySet
-    from app.policy.profile import Origin
+    from app.policy.profile import ToolProfile
 
 
 class ListedTool(Protocol):
@@ -23,15 +22,13 @@ class ListedTool(Protocol):
     @property
     def parameters(self) -> Mapping[str, Any]: ...
     @property
-    def origin(self) -> Origin: ...
-    @property
-    def required_capabilities(self) -> CapabilitySet: ...
-    @property
-    def ingests_untrusted(self) -> bool: ...
+    def profile(self) -> ToolProfile: ...
     @property
     def idempotent(self) -> bool: ...
     @property
     def definition_digest(self) -> str: ...
+    @property
+    def server(self) -> str | None: ...
     @property
     def why_not(self) -> str | None: ...
 
@@ -40,9 +37,6 @@ class ToolCatalogue(Protocol):
     """Every tool an agent may name, viable or not."""
 
     def tools(self) -> Sequence[ListedTool]: ...
-    def servers(self) -> Sequence[str]:
-        """The MCP servers whose tools may be named together, as `server:*`."""
-        ...
 
 
 class ToolListing:

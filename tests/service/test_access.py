@@ -14,7 +14,6 @@ from app.service.access import (
     FixedKeys,
     IssuerUnavailable,
     KeyRing,
-    KeySetUnreadable,
 )
 from app.service.development import DEVELOPMENT_ISSUER, DevelopmentIssuer, TokenOrder
 from app.service.refusals import TokenRefused
@@ -41,7 +40,7 @@ class Published:
     async def read(self) -> bytes:
         self.reads += 1
         if self.issuers is None:
-            raise KeySetUnreadable("out of order")
+            raise OSError("out of order")
         keys = [
             {**key.jwk(), "kid": kid}  # type: ignore[union-attr]  # these issuers have EC keys
             for one in self.issuers
@@ -51,7 +50,7 @@ class Published:
 
 
 def access_to(source: Published, clock: SteppedClock, capacity: int = 100) -> Access:
-    rings = {DEVELOPMENT_ISSUER: FetchedKeys(source, clock)}
+    rings = {DEVELOPMENT_ISSUER: FetchedKeys(source.read, clock)}
     return Access(clock, issuers=rings, audience="turngate", capacity=capacity)
 
 
@@ -182,12 +181,11 @@ async def test_an_issuer_that_was_never_reached_is_no_fault_of_the_token() -> No
 
 
 async def test_an_unreadable_key_set_is_as_good_as_none() -> None:
-    class Broken:
-        async def read(self) -> bytes:
-            return b"<html>"
+    async def broken() -> bytes:
+        return b"<html>"
 
     clock = SteppedClock()
-    rings = {DEVELOPMENT_ISSUER: FetchedKeys(Broken(), clock)}
+    rings = {DEVELOPMENT_ISSUER: FetchedKeys(broken, clock)}
     access = Access(clock, issuers=rings, audience="turngate")
     with pytest.raises(IssuerUnavailable):
         await access.authenticate(token_of(issuer(), clock))
@@ -196,7 +194,7 @@ async def test_an_unreadable_key_set_is_as_good_as_none() -> None:
 async def test_an_issuer_that_is_down_does_not_stop_another() -> None:
     clock = SteppedClock()
     rings: dict[str, KeyRing] = {
-        "https://issuer.example": FetchedKeys(Published(None), clock),
+        "https://issuer.example": FetchedKeys(Published(None).read, clock),
         DEVELOPMENT_ISSUER: FixedKeys(issuer().keys()),
     }
     access = Access(clock, issuers=rings, audience="turngate")
