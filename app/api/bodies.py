@@ -18,7 +18,7 @@ from app.service.refusals import FieldFault, RequestInvalid
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-JSON: Final = "application/json"
+JSON_TYPE: Final = "application/json"
 _UTF8: Final = frozenset({"utf-8", "utf8"})
 
 
@@ -59,7 +59,7 @@ async def read_body(request: Request, limit: int) -> bytes:
 def parse_json(request: Request, raw: bytes) -> JsonValue:
     """The value of a JSON body. Raises MediaTypeRefused and RequestInvalid."""
     if not _is_json(request.headers.get("content-type", "")):
-        raise MediaTypeRefused(f"the body must have Content-Type {JSON}")
+        raise MediaTypeRefused(f"the body must have Content-Type {JSON_TYPE}")
     try:
         return strict_loads(raw)
     except JsonDefect as defect:
@@ -70,8 +70,8 @@ def parse_json(request: Request, raw: bytes) -> JsonValue:
 
 
 def _is_json(content_type: str) -> bool:
-    if content_type == JSON:
+    if content_type == JSON_TYPE:
         return True
     media_type, *parameters = (part.strip() for part in content_type.lower().split(";"))
     charsets = [p.removeprefix("charset=").strip('"') for p in parameters if "charset=" in p]
-    return media_type == JSON and all(charset in _UTF8 for charset in charsets)
+    return media_type == JSON_TYPE and all(charset in _UTF8 for charset in charsets)

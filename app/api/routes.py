@@ -20,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from typing_extensions import override
 
-from app.api.bodies import ReadRequest, parse_json, read_body
+from app.api.bodies import JSON_TYPE, ReadRequest, parse_json, read_body
 from app.api.edge import BODY_BYTES, CALL, Call, Edge, ReadCall, WriteCall, edge_of
 from app.api.idempotency import claim_of
 from app.api.problems import NotAcceptable
@@ -46,7 +46,7 @@ async def authenticated(request: Request, edge: Edge) -> Authenticated:
 class EdgeRoute(APIRoute):
     """A route for whoever has the scope; it gets a Call without a session."""
 
-    media_types: Sequence[str] = ("application/json",)
+    media_types: Sequence[str] = (JSON_TYPE,)
 
     @property
     def scopes(self) -> tuple[str, ...]:
