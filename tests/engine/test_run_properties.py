@@ -91,7 +91,7 @@ def streamed_run(
     return run
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(
     said=st.sampled_from(["", "thinking"]),
     good=st.lists(st.builds(call, st.sampled_from("ab")), max_size=3),
@@ -115,7 +115,7 @@ def test_buffered_and_streamed_runs_agree_if_the_invalid_call_comes_last(
     assert buffered.usage() == streamed.usage()
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(
     calls=st.lists(st.sampled_from("ab"), min_size=1, max_size=5),
     data=st.data(),
@@ -132,7 +132,7 @@ def test_answers_may_come_in_any_order_and_grouping(calls: list[str], data: st.D
     assert result_texts(expect_call_model(run).prompt) == expected
 
 
-@settings(max_examples=30)
+@settings(max_examples=30, deadline=None)
 @given(order=st.permutations(["a", "b", "c", "d"]))
 def test_results_with_ids_of_their_own_may_come_in_any_order(order: list[str]) -> None:
     """P11, A82"""
@@ -141,7 +141,7 @@ def test_results_with_ids_of_their_own_may_come_in_any_order(order: list[str]) -
     assert result_texts(expect_call_model(run).prompt) == ["ra", "rb", "rc", "rd"]
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(run=new_runs(), turns=st.lists(TURNS, min_size=8, max_size=8), data=st.data())
 def test_a_driver_that_answers_everything_comes_to_an_end(
     run: AgentRun, turns: list[ModelTurn], data: st.DataObject
@@ -219,7 +219,7 @@ CHANGES = st.one_of(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(build=st.sampled_from(EVERY_STATE), change=CHANGES, data=st.data())
 def test_a_changed_document_loads_to_a_valid_run_or_is_refused(
     build: Callable[[], AgentRun], change: object, data: st.DataObject
