@@ -41,8 +41,9 @@ def serve(
     """Serve the API, with a worker in the same process."""
     settings = _prepared()
     from app.cli.greeting import greeting
-    from app.cli.serving import PortTaken, ServeOptions
+    from app.cli.serving import ServeOptions
     from app.cli.serving import serve as serve_until_signal
+    from app.cli.sockets import PortTaken
 
     def greet(address: str) -> None:
         print(greeting(settings, address, print_token=print_token), flush=True)
@@ -59,6 +60,21 @@ def worker(migrate: Migrate = True) -> None:
 
     with _told():
         work(settings, migrate=migrate)
+
+
+@app.command()
+def demo(
+    keep: Annotated[bool, typer.Option(envvar="KEEP", help="Leave the server running.")] = False,
+) -> None:
+    """Play the main job through the public API, on a server started for it."""
+    settings = _settings()
+    from app.cli.demo import DemoFailed
+    from app.cli.demo import demo as play
+    from app.cli.demo_client import Unexpected
+    from app.cli.demo_server import NotServed
+
+    with _told(failed=(DemoFailed, NotServed, Unexpected)):
+        play(settings, keep=keep)
 
 
 @app.command()

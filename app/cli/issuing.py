@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from app.service.clock import SystemClock
-from app.service.development import DevelopmentIssuer
+from app.service.development import ISSUER_FILE, DevelopmentIssuer
 from app.settings import Environment
 from app.store.private_file import kept
-from app.trust.keys import CHANCE_BYTES
 
 if TYPE_CHECKING:
     from app.service.development import TokenOrder
     from app.settings import Settings
-
-ISSUER_FILE: Final = "dev-issuer.json"
 
 
 class NoDevelopmentIssuer(Exception):
@@ -30,9 +27,8 @@ def issue(settings: Settings, order: TokenOrder) -> str:
         raise NoDevelopmentIssuer("production takes tokens of TURNGATE_JWT_ISSUER alone")
     clock = SystemClock()
 
-    def make() -> bytes:
-        chance = b"".join(clock.nonce() for _ in range(3))[:CHANCE_BYTES]
-        return DevelopmentIssuer.from_chance(chance).document()
-
-    issuer = DevelopmentIssuer.from_document(kept(settings.data_dir / ISSUER_FILE, make))
+    document = kept(
+        settings.data_dir / ISSUER_FILE, lambda: DevelopmentIssuer.fresh(clock).document()
+    )
+    issuer = DevelopmentIssuer.from_document(document)
     return issuer.token(order, audience=settings.jwt_audience, clock=clock)

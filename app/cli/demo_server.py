@@ -1,0 +1,97 @@
+"""The processes of the demo: `turngate serve` as anybody starts it, and other commands."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import httpx
+
+from app.cli.sockets import base_address, free_port
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from app.service.clock import SystemClock
+    from app.settings import Settings
+
+HOST: Final = "127.0.0.1"
+PORT: Final = 8000
+READY_S: Final = 60.0
+STOP_S: Final = 60.0
+_POLL_S: Final = 0.02
+COMMAND: Final = (sys.executable, "-m", "app.cli")
+
+
+class NotServed(Exception):
+    """The server did not get ready; the message shows the end of its log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A server that takes requests."""
+
+    address: str
+    process: subprocess.Popen[bytes]
+    log: Path
+
+
+@contextmanager
+def served(
+    settings: Settings, clock: SystemClock, *, allow_host: str, keep: bool
+) -> Iterator[Served]:
+    """Run a server for the block, and after it as well with `keep`. Raises NotServed."""
+    settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    port = free_port(HOST, PORT)
+    log = settings.data_dir / "demo-serve.log"
+    hosts = ",".join((*settings.http_allow_hosts, allow_host))
+    # `env` adds the setting, since nothing but the settings reads the environment.
+    command = ("env", f"TURNGATE_HTTP_ALLOW_HOSTS={hosts}", *COMMAND, "serve", "--port", str(port))
+    process = _start(command, log, own_session=keep)
+    stays = False
+    try:
+        server = Served(base_address(HOST, port), process, log)
+        _await_ready(server, clock)
+        yield server
+        stays = keep
+    finally:
+        if not stays:
+            process.terminate()
+            process.wait(STOP_S)
+
+
+def run_command(*words: str) -> subprocess.CompletedProcess[str]:
+    """Run another command of this program to its end."""
+    return subprocess.run([*COMMAND, *words], capture_output=True, text=True, check=False)
+
+
+def _start(command: Sequence[str], log: Path, *, own_session: bool) -> subprocess.Popen[bytes]:
+    """Start it; in a session of its own it outlives the terminal's Ctrl-C and closing."""
+    with log.open("wb") as output:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=own_session,
+        )
+
+
+def _await_ready(server: Served, clock: SystemClock) -> None:
+    end = clock.monotonic() + READY_S
+    while clock.monotonic() < end and server.process.poll() is None:
+        try:
+            if httpx.get(f"{server.address}/readyz", trust_env=False).is_success:
+                return
+        except httpx.TransportError:
+            pass
+        try:
+            server.process.wait(_POLL_S)
+        except subprocess.TimeoutExpired:
+            continue
+    said = server.log.read_text(errors="replace").splitlines()[-5:]
+    raise NotServed("\n".join(["the server did not get ready:", *said]))

@@ -1,0 +1,137 @@
+"""`turngate serve`: one process of the API, with a worker in it unless told not to.
+
+SIGTERM drains: streams end with 1001 and turns are handed over before uvicorn closes what is left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import uvicorn
+import uvloop
+from typing_extensions import override
+
+from app.cli.sockets import base_address, listening_socket
+from app.main import open_house
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
+    from types import FrameType
+
+    from fastapi import FastAPI
+
+    from app.settings import Settings
+
+FRAME_BYTES: Final = 64 * 1024
+BACKLOG: Final = 2048
+SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+
+
+@dataclass(frozen=True, slots=True)
+class ServeOptions:
+    """What the command line says about serving."""
+
+    host: str
+    port: int
+    worker: bool
+    migrate: bool
+
+
+def serve(settings: Settings, options: ServeOptions, *, greet: Callable[[str], None]) -> None:
+    """Serve until a signal; `greet` is called with the base address once requests are taken.
+
+    Raises PortTaken, StoreUnavailable.
+    """
+    with listening_socket(options.host, options.port) as listener:
+        address = base_address(options.host, listener.getsockname()[1])
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(_serve(settings, options, listener, lambda: greet(address)))
+
+
+async def _serve(
+    settings: Settings, options: ServeOptions, listener: socket.socket, greet: Callable[[], None]
+) -> None:
+    loop, asked = asyncio.get_running_loop(), asyncio.Event()
+    for each in SIGNALS:
+        loop.add_signal_handler(each, asked.set)
+    async with open_house(settings, worker=options.worker, migrate=options.migrate) as house:
+        server = DrainingServer(server_config(house.app), drain=house.drain, greet=greet)
+        for each in SIGNALS:
+            loop.add_signal_handler(each, server.handle_exit, each, None)
+        if not asked.is_set():
+            await server.serve([listener])
+
+
+def server_config(app: FastAPI) -> uvicorn.Config:
+    """Uvicorn as this service needs it; its logs go where ours go."""
+    return uvicorn.Config(
+        app,
+        http="httptools",
+        ws="websockets-sansio",
+        ws_per_message_deflate=False,
+        ws_max_size=FRAME_BYTES,
+        ws_ping_interval=30,
+        ws_ping_timeout=60,
+        lifespan="off",
+        backlog=BACKLOG,
+        timeout_graceful_shutdown=25,
+        access_log=False,
+        log_config=None,
+        server_header=False,
+    )
+
+
+class DrainingServer(uvicorn.Server):
+    """Uvicorn, with the drain of the house before its own shutdown."""
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        *,
+        drain: Callable[[], Awaitable[None]],
+        greet: Callable[[], None],
+    ) -> None:
+        super().__init__(config)
+        self._drain = drain
+        self._greet = greet
+        self._draining: asyncio.Task[None] | None = None
+
+    @override
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._greet()
+
+    @override
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        _stop_accepting(self.servers)
+        # A group swallows the cancellation of its task, which a second signal brings.
+        async with asyncio.TaskGroup() as group:
+            self._draining = group.create_task(self._drained())
+        await super().shutdown(sockets)
+
+    async def _drained(self) -> None:
+        await self._drain()
+
+    @override
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave the signals to `_serve`: uvicorn would raise them again at the end and die."""
+        yield
+
+    @override
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """The first signal asks for a drain, a second one for an end without it."""
+        self.force_exit = self.should_exit
+        self.should_exit = True
+        if self.force_exit and self._draining is not None:
+            self._draining.cancel()
+
+
+def _stop_accepting(servers: Sequence[asyncio.base_events.Server]) -> None:
+    for server in servers:
+        server.close()

@@ -1,0 +1,50 @@
+"""Listening sockets, whose options every connection inherits.
+
+A small send buffer bounds what a client that does not read can hold, and the user timeout frees a
+connection whose peer is gone while something is being sent to it.
+"""
+
+from __future__ import annotations
+
+import socket
+from typing import Final
+
+SEND_BUFFER_BYTES: Final = 128 * 1024
+USER_TIMEOUT_MS: Final = 75_000
+
+
+class PortTaken(Exception):
+    """The address cannot be listened on."""
+
+
+def listening_socket(host: str, port: int) -> socket.socket:
+    """A bound socket, not listening yet. Raises PortTaken."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, USER_TIMEOUT_MS)
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        raise PortTaken(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
+    return listener
+
+
+def base_address(host: str, port: int) -> str:
+    """The address as a client on this machine writes it."""
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def free_port(host: str, wanted: int) -> int:
+    """The wanted port if nobody listens there, else one that is free just now."""
+    try:
+        with listening_socket(host, wanted) as listener:
+            listener.listen()
+            return wanted
+    except (PortTaken, OSError):
+        with listening_socket(host, 0) as listener:
+            port: int = listener.getsockname()[1]
+            return port

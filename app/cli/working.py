@@ -1,0 +1,31 @@
+"""`turngate worker`: a process that drives runs and serves nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import uvloop
+
+from app.cli.serving import SIGNALS
+from app.main import open_house
+
+if TYPE_CHECKING:
+    from app.settings import Settings
+
+
+def work(settings: Settings, *, migrate: bool) -> None:
+    """Drive runs until a signal; then what is running gets its time to hand over.
+
+    Raises StoreUnavailable.
+    """
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_work(settings, migrate))
+
+
+async def _work(settings: Settings, migrate: bool) -> None:
+    loop, asked = asyncio.get_running_loop(), asyncio.Event()
+    for each in SIGNALS:
+        loop.add_signal_handler(each, asked.set)
+    async with open_house(settings, worker=True, migrate=migrate):
+        await asked.wait()
