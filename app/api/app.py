@@ -10,6 +10,7 @@ from app.api import (
     agent_routes,
     approval_routes,
     conversation_routes,
+    event_routes,
     key_routes,
     run_routes,
     service_routes,
@@ -19,6 +20,7 @@ from app.api.cors import Cors
 from app.api.description import openapi_document
 from app.api.door import Door
 from app.api.problems import install_problems
+from app.api.socket import STREAM_ROUTES
 
 if TYPE_CHECKING:
     from starlette.types import Lifespan
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 # The busiest first: a request is held against one route after the other.
 _ROUTERS = (
     run_routes.routes,
+    event_routes.routes,
     approval_routes.routes,
     conversation_routes.routes,
     agent_routes.routes,
@@ -44,6 +47,7 @@ def build_app(edge: Edge, *, lifespan: Lifespan[FastAPI] | None = None) -> FastA
         openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=lifespan
     )
     app.state.edge = edge
+    app.router.routes.extend(STREAM_ROUTES)
     for router in _ROUTERS:
         # Not include_router: it would wrap every route once more, on the way of every request.
         app.router.routes.extend(router.routes)

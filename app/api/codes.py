@@ -44,6 +44,7 @@ ANSWERS: Final[dict[str, Answer]] = {
     "agent.changed": Answer(412, "The agent has changed"),
     "body.too_large": Answer(413, "The body is too large"),
     "body.media_type": Answer(415, "The body must be JSON"),
+    "stream.after": Answer(422, "The log does not reach that far"),
     "request.invalid": Answer(422, "The request is malformed"),
     "agent.invalid": Answer(422, "The agent does not hold together"),
     "agent.unknown": Answer(422, "There is no such agent"),

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 
     from app.api.idempotency import Claim
     from app.service.approvals import Approvals
+    from app.service.event_log import EventLog
     from app.service.runs import Runs
+    from app.service.streams import Streams
     from app.trust.keys import P256Key
 
 CALL: Final = "turngate.call"
@@ -48,6 +50,8 @@ class Edge:
     keys: Keys
     runs: Runs
     tools: ToolListing
+    streams: Streams
+    event_log: EventLog
     registry: CollectorRegistry
     seal_keys: Mapping[str, P256Key] = field(default_factory=dict)
     allowed_origins: frozenset[str] = frozenset()

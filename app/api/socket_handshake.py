@@ -67,4 +67,6 @@ def _values(scope: Scope, name: bytes) -> Iterable[str]:
 
 
 def _is_token(name: str, value: str) -> bool:
-    return value.startswith(_JOSE_START) or any(word in name.lower() for word in _TOKEN_WORDS)
+    if name.startswith(_JOSE_START) or value.startswith(_JOSE_START):
+        return True
+    return any(word in name.lower() for word in _TOKEN_WORDS)

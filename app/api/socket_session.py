@@ -23,6 +23,7 @@ from app.trust.access_token import LEEWAY_S
 
 if TYPE_CHECKING:
     from app.service.access import Authenticated
+    from app.service.caller import Caller
 
 PATIENCE: Final = timedelta(seconds=10)
 LEEWAY: Final = timedelta(seconds=LEEWAY_S)
@@ -74,6 +75,13 @@ class SocketSession:
         self._who: Authenticated | None = None
         self._due: datetime | None = now + PATIENCE
         self._sent: int | None = None
+
+    @property
+    def caller(self) -> Caller:
+        """Whose socket it is, once it is known."""
+        if self._who is None:
+            raise ValueError("nobody has authenticated yet")
+        return self._who.caller
 
     def receive(self, message: str | bytes) -> Action:
         """What one message asks for."""

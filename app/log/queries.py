@@ -27,3 +27,8 @@ class LogScope:
 
     conversation_id: str
     run_id: str | None = None
+
+
+def audit_scope(tenant: str) -> LogScope:
+    """The tenant's own log, which belongs to no conversation."""
+    return LogScope(f"audit_{tenant}")
