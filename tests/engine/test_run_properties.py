@@ -22,9 +22,9 @@ from app.engine.errors import (
 from app.engine.json_text import thaw
 from app.engine.messages import UserMessage
 from app.engine.streaming import FinalItem, InvalidToolCall, StreamItem, TextItem, ToolCallItem
+from app.engine.turn_policy import TurnPolicy
 from tests.engine.run_driving import (
     ADD,
-    answered,
     call,
     expect_call_model,
     expect_call_tools,
@@ -249,7 +249,7 @@ def drive_a_little(run: AgentRun) -> None:
             run.resolve_invalid_tool_call(Skip(reason="no"))
         match run.next_step():
             case CallModel():
-                answered(run, text("{}"))
+                run.model_response(turn(text("{}"), policy=TurnPolicy()))
                 run.next_step()
             case CallTools(calls=calls):
                 executed = [one for one in calls if one.kind == "execute"]
