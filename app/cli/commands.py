@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, NoReturn
 
 import typer
 
-from app.errors import TurngateError
+from app.errors import StoreUnavailable, TurngateError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 MISUSED: Final = 2
 FAILED: Final = 1
+TAMPERED: Final = 1
 
 # Rich's tracebacks would show the local variables, tokens among them.
 app = typer.Typer(
@@ -26,6 +28,9 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+audit = typer.Typer(help="Export logs, and verify them.", no_args_is_help=True)
+app.add_typer(audit, name="audit")
 
 Migrate = Annotated[bool, typer.Option("--migrate/--no-migrate", help="Migrate first.")]
 
@@ -94,6 +99,81 @@ def token(
     order = TokenOrder(tenant, sub, tuple(scope.split()), named, ttl)
     with _told(failed=(IssuerUnreadable,), misused=(NoDevelopmentIssuer, UnknownScope)):
         print(issue(settings, order))
+
+
+@app.command()
+def migrate() -> None:
+    """Bring the database to the schema of this release; safe from several replicas at once."""
+    settings = _prepared()
+    import asyncio
+
+    from app.main import open_database
+
+    async def run() -> None:
+        async with open_database(settings, migrate=True):
+            pass
+
+    with _told():
+        asyncio.run(run())
+
+
+@audit.command()
+def export(
+    conversation: Annotated[str, typer.Option(help="The id of the conversation.")],
+    out: Annotated[Path, typer.Option(help="The file to write.")],
+) -> None:
+    """Write a conversation's log with the public keys that prove it."""
+    settings = _settings()
+    import asyncio
+
+    from app.cli.auditing import NoSuchLog
+    from app.cli.auditing import export as write
+
+    with _told(failed=(OSError,), misused=(NoSuchLog,)):
+        count = asyncio.run(write(settings, conversation, out))
+        print(f"{count} events written to {out}")
+
+
+@audit.command()
+def verify(
+    file: Annotated[
+        Path | None, typer.Argument(help="An export; without it, what is stored.")
+    ] = None,
+    conversation: Annotated[str | None, typer.Option(help="Only this conversation's log.")] = None,
+) -> None:
+    """Verify chain, seals and signatures: exit 0 sound, 1 tampered, 2 unreadable or misused."""
+    if file is not None and conversation is not None:
+        _end(ValueError("give a file or a conversation, not both"), MISUSED)
+    raise typer.Exit(_verify_stored(conversation) if file is None else _verify_file(file))
+
+
+def _verify_file(file: Path) -> int:
+    from app.cli.verdicts import told, verify_file
+    from app.trust.export import Unreadable
+
+    report = verify_file(file)
+    if isinstance(report, Unreadable):
+        _end(ValueError(f"{file}: {report.detail}"), MISUSED)
+    print(*told(str(file), report), sep="\n")
+    return TAMPERED if report.findings else 0
+
+
+def _verify_stored(conversation: str | None) -> int:
+    settings = _settings()
+    import asyncio
+
+    from app.cli.auditing import NoSuchLog, verify_stored
+    from app.cli.verdicts import told
+
+    async def run() -> int:
+        code = 0
+        async for name, report in verify_stored(settings, conversation):
+            print(*told(name, report), sep="\n")
+            code = TAMPERED if report.findings else code
+        return code
+
+    with _told(misused=(NoSuchLog, StoreUnavailable)):
+        return asyncio.run(run())
 
 
 def _settings() -> Settings:
