@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from app.service.caller import SCOPES
 from app.trust.jose import sign_jws
-from app.trust.keys import SigningKey, derive_signing_key, read_signing_key
+from app.trust.keys import CHANCE_BYTES, SigningKey, derive_signing_key, read_signing_key
 from app.trust.refusal import Refused
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 DEVELOPMENT_ISSUER: Final = "turngate-development"
 DEFAULT_TTL_S: Final = 3600
+# The name under which its document is kept, by whoever keeps it.
+ISSUER_FILE: Final = "dev-issuer.json"
 
 
 class IssuerUnreadable(ValueError):
@@ -54,6 +56,12 @@ class DevelopmentIssuer:
     def from_chance(cls, chance: bytes) -> DevelopmentIssuer:
         """A new issuer from forty unpredictable bytes."""
         return cls(derive_signing_key(chance))
+
+    @classmethod
+    def fresh(cls, clock: Clock) -> DevelopmentIssuer:
+        """A new issuer, with chance from the clock."""
+        chance = b"".join(clock.nonce() for _ in range(3))
+        return cls.from_chance(chance[:CHANCE_BYTES])
 
     @classmethod
     def from_document(cls, document: bytes) -> DevelopmentIssuer:

@@ -48,9 +48,16 @@ class Supervisor:
         self._free = asyncio.Semaphore(concurrency)
         self._drives: set[asyncio.Task[None]] = set()
         self._stopping = asyncio.Event()
+        self._stopped = asyncio.Event()
 
     async def run(self) -> None:
         """Work until `stop`; then hand over what is under way. Cancelling drops it at once."""
+        try:
+            await self._run()
+        finally:
+            self._stopped.set()
+
+    async def _run(self) -> None:
         async with asyncio.TaskGroup() as owned:
             self._owned = owned
             taking = owned.create_task(self._queue.work(self._woken, concurrency=self._concurrency))
@@ -58,11 +65,16 @@ class Supervisor:
             await self._stopping.wait()
             taking.cancel()
             sweeping.cancel()
-            await self._drain()
+            await self._hand_over()
 
     def stop(self) -> None:
         """Take no more work, and let what is under way reach a step boundary."""
         self._stopping.set()
+
+    async def drain(self) -> None:
+        """Stop, and wait until everything under way is handed over."""
+        self.stop()
+        await self._stopped.wait()
 
     async def _woken(self, conversation_id: str) -> None:
         """Claim and drive; waits while as many runs as are allowed are under way."""
@@ -102,7 +114,7 @@ class Supervisor:
                 return
             await self._woken(conversation_id)
 
-    async def _drain(self) -> None:
+    async def _hand_over(self) -> None:
         self._driver.drain()
         if self._drives:
             _, late = await asyncio.wait(self._drives, timeout=self._drain_s)

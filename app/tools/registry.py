@@ -19,7 +19,8 @@ from app.turn.ports import ToolSpec
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
 
-    from app.policy.profile import ToolProfile
+    from app.policy.capability import CapabilitySet
+    from app.policy.profile import Origin, ToolProfile
     from app.tools.ports import Workspace
     from app.turn.ports import ToolInvocation, ToolOutcome
 
@@ -64,6 +65,21 @@ class RegisteredTool:
     def is_session_approvable(self) -> bool:
         """Whether a session approval may serve the tool."""
         return self.idempotent if self.session_approvable is None else self.session_approvable
+
+    @property
+    def origin(self) -> Origin:
+        """Where the tool comes from, by the operator's word."""
+        return self.profile.origin
+
+    @property
+    def required_capabilities(self) -> CapabilitySet:
+        """What a call of it needs."""
+        return self.profile.required()
+
+    @property
+    def ingests_untrusted(self) -> bool:
+        """Whether its results bring in content from outside."""
+        return self.profile.ingests_untrusted
 
     @property
     def annotations(self) -> dict[str, bool]:

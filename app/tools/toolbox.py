@@ -39,6 +39,10 @@ class Toolbox:
         """Every registered tool."""
         return self._registry.all()
 
+    def servers(self) -> Sequence[str]:
+        """The MCP servers whose tools may be named together."""
+        return sorted({tool.server for tool in self._registry.all() if tool.server is not None})
+
     def executor(
         self,
         *,

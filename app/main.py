@@ -1,0 +1,204 @@
+"""The composition root: which adapter fulfils which port. No logic.
+
+`open_house` puts everything together and takes it apart again. What guards a run (tools, policies,
+models) is complete before the first recovered step is driven: the supervisor starts last.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry
+
+from app.api.app import build_app
+from app.api.edge import Edge
+from app.providers.directory import ProviderDirectory
+from app.providers.endpoint import Endpoint
+from app.providers.key_sets import read_key_set
+from app.service.access import Access, FetchedKeys, FixedKeys
+from app.service.agents import Agents
+from app.service.approvals import Approvals
+from app.service.binding import Binder
+from app.service.clock import SystemClock
+from app.service.conversations import Conversations
+from app.service.development import DEVELOPMENT_ISSUER, ISSUER_FILE, DevelopmentIssuer
+from app.service.driver import Driver, DriverSettings
+from app.service.event_log import EventLog
+from app.service.hold import HoldGate
+from app.service.keys import Keys
+from app.service.runs import Runs
+from app.service.streams import StreamLimits, Streams
+from app.service.subscriptions import Subscriptions
+from app.service.supervisor import Supervisor
+from app.service.tool_listing import ToolListing
+from app.service.wakeups import Wakeups
+from app.settings import Environment, Settings
+from app.store.embedded import EmbeddedPostgres
+from app.store.migrations import migrate as migrate_database
+from app.store.open import Store
+from app.store.private_file import kept
+from app.tools.builtin import builtin_tools
+from app.tools.http import OutboundHttp
+from app.tools.registry import ToolRegistry
+from app.tools.toolbox import Toolbox
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from fastapi import FastAPI
+    from pydantic import SecretStr
+
+    from app.service.access import KeyRing
+    from app.service.clock import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class House:
+    """A running house; `app` is its edge as an ASGI application."""
+
+    app: FastAPI
+    store: Store
+    streams: Streams
+    supervisor: Supervisor | None
+
+    async def drain(self) -> None:
+        """End every stream and hand over every turn; returns when that is done."""
+        async with asyncio.TaskGroup() as going:
+            going.create_task(self.streams.drain())
+            if self.supervisor is not None:
+                going.create_task(self.supervisor.drain())
+
+
+@asynccontextmanager
+async def open_database(settings: Settings, *, migrate: bool) -> AsyncIterator[str]:
+    """The DSN of the database: the one of the settings, or the embedded one, started."""
+    async with AsyncExitStack() as stack:
+        dsn = settings.database_url
+        if dsn is None:
+            embedded = await asyncio.to_thread(EmbeddedPostgres.start, settings.data_dir)
+            stack.push_async_callback(asyncio.to_thread, embedded.stop)
+            dsn = embedded.dsn
+        if migrate:
+            await migrate_database(dsn)
+        yield dsn
+
+
+@asynccontextmanager
+async def open_house(
+    settings: Settings, *, worker: bool = True, migrate: bool = True
+) -> AsyncIterator[House]:
+    """The whole house until the block ends. Raises StoreUnavailable."""
+    clock = SystemClock()
+    async with AsyncExitStack() as stack:
+        dsn = await stack.enter_async_context(open_database(settings, migrate=migrate))
+        process = clock.mint("proc")
+        store = await stack.enter_async_context(Store.open(dsn, process=process))
+        http = OutboundHttp(settings.http_allow_hosts)
+        stack.push_async_callback(http.aclose)
+        registry = ToolRegistry(builtin_tools(clock, http))
+        toolbox = Toolbox(registry, files=store.workspace, clock=clock)
+        providers = _providers(settings, clock)
+        stack.push_async_callback(providers.aclose)
+        wakeups, subscriptions = Wakeups(), Subscriptions(store.database)
+        holds = HoldGate(clock)
+        for listener in (wakeups, subscriptions, holds):
+            listener.listen(store.signals)
+        binder = Binder(toolbox=toolbox, providers=providers)
+        approvals = Approvals(database=store.database, clock=clock, binder=binder)
+        streams = Streams(
+            database=store.database,
+            subscriptions=subscriptions,
+            holds=holds,
+            limits=StreamLimits(settings.sockets, settings.sockets_per_principal),
+        )
+        edge = Edge(
+            database=store.database,
+            clock=clock,
+            access=Access(clock, issuers=_issuers(settings, clock), audience=settings.jwt_audience),
+            agents=Agents(clock, catalogue=toolbox, knows_model=providers.knows),
+            approvals=approvals,
+            conversations=Conversations(clock),
+            keys=Keys(clock),
+            runs=Runs(
+                database=store.database,
+                clock=clock,
+                wakeups=wakeups,
+                open_runs=settings.open_runs,
+            ),
+            tools=ToolListing(toolbox),
+            streams=streams,
+            event_log=EventLog(database=store.database, clock=clock, wakeups=wakeups),
+            registry=CollectorRegistry(),
+            allowed_origins=frozenset(settings.allowed_origins),
+        )
+        supervisor = None
+        if worker:
+            driver = Driver(
+                database=store.database,
+                leases=store.leases,
+                binder=binder,
+                clock=clock,
+                gate=holds,
+                settings=DriverSettings(process, settings.lease_ttl_s, settings.max_steps),
+            )
+            supervisor = Supervisor(
+                queue=store.queue,
+                driver=driver,
+                approvals=approvals,
+                clock=clock,
+                concurrency=settings.worker_concurrency,
+                drain_s=settings.drain_s,
+            )
+            await stack.enter_async_context(_supervised(supervisor))
+        yield House(build_app(edge), store, streams, supervisor)
+
+
+@asynccontextmanager
+async def _supervised(supervisor: Supervisor) -> AsyncIterator[None]:
+    async with asyncio.TaskGroup() as owner:
+        owner.create_task(supervisor.run())
+        try:
+            yield
+        finally:
+            supervisor.stop()
+
+
+def _issuers(settings: Settings, clock: Clock) -> dict[str, KeyRing]:
+    """The issuers whose tokens are taken; that of development never in production."""
+    issuers: dict[str, KeyRing] = {}
+    if settings.jwt_issuer is not None and settings.jwt_jwks is not None:
+        issuers[settings.jwt_issuer] = FetchedKeys(partial(read_key_set, settings.jwt_jwks), clock)
+    if settings.env is not Environment.PRODUCTION:
+        issuers[DEVELOPMENT_ISSUER] = FixedKeys(_development_issuer(settings, clock).keys())
+    return issuers
+
+
+def _development_issuer(settings: Settings, clock: Clock) -> DevelopmentIssuer:
+    document = kept(
+        settings.data_dir / ISSUER_FILE, lambda: DevelopmentIssuer.fresh(clock).document()
+    )
+    return DevelopmentIssuer.from_document(document)
+
+
+def _providers(settings: Settings, clock: Clock) -> ProviderDirectory:
+    vendors = {
+        "openai": settings.openai_api_key,
+        "anthropic": settings.anthropic_api_key,
+        "google": settings.google_api_key,
+    }
+    return ProviderDirectory(
+        clock,
+        vendors={name: Endpoint(_secret(key)) for name, key in vendors.items() if key is not None},
+        compatible={
+            name: Endpoint(_secret(server.api_key), server.base_url)
+            for name, server in settings.compatible.items()
+        },
+    )
+
+
+def _secret(value: SecretStr | None) -> str | None:
+    return None if value is None else value.get_secret_value()
