@@ -6,8 +6,11 @@ is never changed: what is used up during a turn lives in the turn's own state.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sized
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
+
+from typing_extensions import override
 
 from app.turn.ports import CacheHint
 
@@ -100,9 +103,12 @@ class DelegateDescriptor:
     execution_ceiling: CapabilitySet | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class RunTurnOptions:
-    """Options for one `run_turn`; the fields and their order of precedence are turn.md 2.2's."""
+    """Options for one `run_turn`; the fields and their order of precedence are turn.md 2.2's.
+
+    Its repr shows flags and counts: argument text may be private.
+    """
 
     approval_decisions: Sequence[ApprovalDecision] = ()
     approved_call_ids: frozenset[Identity] = frozenset()
@@ -127,3 +133,20 @@ class RunTurnOptions:
     is_delegated_worker: bool = False
     question_answers: Sequence[VerifiedAnswer] = ()
     turn_start_unix_ms: int | None = None
+
+    @override
+    def __repr__(self) -> str:
+        shown = ", ".join(
+            f"{item.name}={_shown(getattr(self, item.name))}" for item in fields(self)
+        )
+        return f"RunTurnOptions({shown})"
+
+
+def _shown(value: object) -> object:
+    match value:
+        case bool() | int() | str() | None:
+            return value
+        case Sized():
+            return len(value)
+        case _:
+            return type(value).__name__

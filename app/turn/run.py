@@ -48,6 +48,8 @@ async def run_turn(  # noqa: PLR0913 - the signature is turn.md 2.1's
 ) -> TurnResult:
     """Drive the transcript's run until it pauses or ends. Raises ValueError for bad options."""
     max_steps = _max_steps(options)
+    if options.delegate_descriptors:
+        raise ValueError("delegate_descriptors: expected none, this version runs no workers")
     specs = PinnedSpecs(tools.specs())
     ctx = TurnCtx(
         provider=provider,

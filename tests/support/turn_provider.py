@@ -74,6 +74,11 @@ def reply(
     return [*items, final(usage, stop)]
 
 
+def cut(*items: StreamItem | Exception) -> list[StreamItem | Exception]:
+    """A reply exactly as given, without a terminal record of its own."""
+    return list(items)
+
+
 class PreparedProvider:
     """Plays its replies in order; `closed` counts the streams that were closed."""
 

@@ -1,0 +1,102 @@
+"""The step cap and the closing completion (turn.md 3.8, T3 to T6)."""
+
+from __future__ import annotations
+
+from app.engine.messages import AssistantMessage, ToolCall
+from app.log.calls import MessageAssistant
+from app.log.runs import StepDiscarded
+from app.turn.ports import FailureKind, ProviderError
+from app.turn.result import EndedBy
+from tests.support.turn_provider import called, final, reply, said, thought
+from tests.support.turn_tools import EGRESS, MemoryTool
+from tests.support.turn_world import World
+
+
+async def test_t3_a_cap_without_text_is_followed_by_one_closing_call_without_tools_and_search() -> (
+    None
+):
+    world = World(
+        [reply(thought("hm"), called("c1", "read", {})), reply(said("that is all"))],
+        MemoryTool("read"),
+    )
+    result = await world.turn(max_steps=1, native_search_allowed=True)
+    loop, closing = world.prepared.requests
+    assert (loop.calls_allowed, loop.web_search) == (True, True)
+    assert (closing.calls_allowed, closing.web_search) == (False, False)
+    assert (result.text, result.ended_by, result.steps) == ("that is all", EndedBy.STEP_CAP, 2)
+    assert world.tools.ran == ["read"]
+    assert world.journal.types[-3:] == ["step.started", "message.assistant", "step.completed"]
+
+
+async def test_t4_text_in_the_last_reply_makes_a_closing_call_needless() -> None:
+    world = World([reply(said("look"), called("c1", "read", {}))], MemoryTool("read"))
+    result = await world.turn(max_steps=1)
+    assert (result.text, result.steps, result.ended_by) == ("look", 1, EndedBy.STEP_CAP)
+
+
+async def test_t4_text_only_in_an_earlier_reply_does_not_count() -> None:
+    world = World(
+        [
+            reply(said("first"), called("c1", "read", {})),
+            reply(said("  "), called("c2", "read", {})),
+            reply(said("closing")),
+        ],
+        MemoryTool("read"),
+    )
+    result = await world.turn(max_steps=2)
+    assert (result.text, len(world.prepared.requests)) == ("closing", 3)
+
+
+async def test_t5_calls_in_the_closing_reply_are_neither_run_nor_stored() -> None:
+    world = World(
+        [reply(called("c1", "read", {})), reply(said("bye"), called("c2", "read", {}))],
+        MemoryTool("read"),
+    )
+    result = await world.turn(max_steps=1)
+    assert (result.text, world.tools.ran) == ("bye", ["read"])
+    closing = world.journal.of(MessageAssistant)[-1]
+    assert [part.type for part in closing.content] == ["text"]
+    last = result.messages[-1]
+    assert isinstance(last, AssistantMessage)
+    assert not any(isinstance(part, ToolCall) for part in last.content)
+
+
+async def test_t5_a_closing_call_that_fails_leaves_what_there_is() -> None:
+    world = World(
+        [reply(called("c1", "read", {})), [ProviderError(FailureKind.AUTH, "no")]],
+        MemoryTool("read"),
+    )
+    result = await world.turn(max_steps=1)
+    assert (result.text, result.ended_by, result.failure) == ("", EndedBy.STEP_CAP, None)
+    assert len(result.messages) == 2
+    assert world.journal.of(StepDiscarded) == [StepDiscarded(attempt=1, reason="auth")]
+
+
+async def test_t5_a_closing_reply_cut_without_an_answer_is_taken_back() -> None:
+    world = World(
+        [reply(called("c1", "read", {})), [thought("hm"), final(stop="length")]],
+        MemoryTool("read"),
+    )
+    result = await world.turn(max_steps=1)
+    assert (result.text, result.failure, result.mid_stream_failure) == ("", None, None)
+    assert world.journal.types[-2:] == ["step.started", "step.discarded"]
+
+
+async def test_t6_usage_is_the_sum_with_the_closing_call_included() -> None:
+    world = World(
+        [
+            reply(called("c1", "read", {}), usage=(10, 1)),
+            reply(called("c2", "read", {}), usage=(20, 2)),
+            reply(said("end"), usage=(30, 3)),
+        ],
+        MemoryTool("read"),
+    )
+    result = await world.turn(max_steps=2)
+    assert (result.usage.input_tokens, result.usage.output_tokens) == (60, 6)
+    assert result.usage == world.run.usage()
+
+
+async def test_a_paused_turn_makes_no_closing_call() -> None:
+    world = World([reply(called("c1", "post", {}))], MemoryTool("post", required=EGRESS, asks=True))
+    result = await world.turn(max_steps=1)
+    assert (result.ended_by, len(world.prepared.requests)) == (EndedBy.PAUSE, 1)
