@@ -28,6 +28,12 @@ def write_document(kind: str, value: Value) -> dict[str, object]:
     return {"format": FORMAT, "kind": kind, **value.model_dump(mode="json")}
 
 
+def write_document_text(kind: str, value: Value) -> str:
+    """The same document as text; several times faster than writing the text of the dict."""
+    head = compact_json({"format": FORMAT, "kind": kind})
+    return f"{head[:-1]},{value.model_dump_json()[1:]}"
+
+
 def read_document(data: object, kind: str, model: type[_V]) -> _V:
     """The value of a document, given as JSON text or as a mapping.
 

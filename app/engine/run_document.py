@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, assert_never
 
-from app.engine.document import read_document, write_document
+from app.engine.document import read_document, write_document, write_document_text
 from app.engine.errors import InvalidRunDocument, NonCanonicalHistory
 from app.engine.history import require_canonical
 from app.engine.messages import AssistantMessage, ToolCall, UserMessage
@@ -39,6 +39,11 @@ KIND: Final = "agent_run"
 def write_run(record: RunRecord) -> dict[str, object]:
     """The document of a run."""
     return write_document(KIND, record)
+
+
+def write_run_text(record: RunRecord) -> str:
+    """The document of a run as JSON text."""
+    return write_document_text(KIND, record)
 
 
 def read_run(data: object) -> RunRecord:

@@ -10,8 +10,7 @@ from app.engine import advance, model_turn, streamed_turn, tool_batch
 from app.engine.commands import InvalidToolCallContext, PendingToolCall, PromptResponse
 from app.engine.errors import PromptCancelled
 from app.engine.expect import require
-from app.engine.json_text import compact_json
-from app.engine.run_document import write_run
+from app.engine.run_document import write_run, write_run_text
 from app.engine.run_record import (
     AwaitingAdvance,
     AwaitingModel,
@@ -148,7 +147,7 @@ class RunView:
 
     def dump_json(self) -> str:
         """The document as text."""
-        return compact_json(self.dump())
+        return write_run_text(self._record)
 
     @override
     def __eq__(self, other: object) -> bool:

@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 import pytest
 
-from app.engine.document import read_document, write_document
+from app.engine.document import read_document, write_document, write_document_text
 from app.engine.errors import InvalidRunDocument, UnsupportedRunFormat
 from app.engine.json_text import MAX_DEPTH, JsonValue
 from app.engine.messages import AssistantText
@@ -38,6 +38,7 @@ def nested(depth: int) -> object:
 
 def test_a_value_is_written_with_its_format_and_kind_and_every_null() -> None:
     assert write_document("note", NOTE) == WRITTEN
+    assert json.loads(write_document_text("note", NOTE)) == WRITTEN
 
 
 @pytest.mark.parametrize(
