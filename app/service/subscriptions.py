@@ -78,7 +78,7 @@ class Subscription:
         self._head = after
         self._page_events = PAGE_EVENTS
         self._poll_s = FIRST_POLL_S
-        self._has_read = False
+        self._more_in_log = True
         self._was_live = False
         self._end: Ended | None = None
         self._stirred = asyncio.Event()
@@ -95,7 +95,7 @@ class Subscription:
                 return self._take()
             if self._end is not None:
                 return self._end
-            if not self._has_read or self._head > self._tail:
+            if self._more_in_log or self._head > self._tail:
                 await self._read_page()
             elif not self._was_live:
                 self._was_live = True
@@ -145,11 +145,11 @@ class Subscription:
         head, after, limit = self._head, self._tail, self._page_events
         async with self._database.session(self._tenant) as session:
             page = await session.events(self.scope, after=after, limit=limit)
-        self._has_read = True
+        self._more_in_log = len(page) == limit
         # Commits may have continued the window while the page was on its way.
         self._put([event for event in page if event.seq > self._tail])
         covered = page[-1].seq if page else after
-        if len(page) < limit:
+        if not self._more_in_log:
             covered = max(covered, head)
         self._tail = max(self._tail, covered)
         self._fit_page_to_bytes(page)
