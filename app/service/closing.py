@@ -15,6 +15,7 @@ from app.turn.result import EndedBy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from app.engine.agent_run import AgentRun
     from app.engine.usage import Usage
@@ -30,14 +31,15 @@ ENGINE_FORMAT = 1
 class Turn:
     """One driven turn: whose it was, what it worked with, and where its AgentRun ended up.
 
-    `open_requests` are the approvals that were pending when it began, by call id.
+    `executed` are the calls whose execution started in this turn or an earlier one, `open_requests`
+    the approvals that were pending when it began, by call id.
     """
 
     run: RunRecord
     turn_id: str
     bound: Bound
     machine: AgentRun
-    executed_before: int
+    executed: AbstractSet[str]
     open_requests: Mapping[str, str]
 
     def stays_open(self, call: PendingApproval) -> bool:
@@ -114,7 +116,7 @@ def _end(turn: Turn, result: TurnResult) -> NewEvent:
     answer = Envelope(
         answer=result.text,
         finish_reason="goal",
-        tool_calls_seen=turn.executed_before + result.executed_calls,
+        tool_calls_seen=len(turn.executed),
     )
     completed = RunCompleted(
         answer=answer, ended_by=result.ended_by.value, usage=usage, steps=turn.machine.turn()

@@ -8,6 +8,8 @@ the next one goes on.
 from __future__ import annotations
 
 import asyncio
+import traceback
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -23,14 +25,16 @@ from app.service.closing import Turn, closing, failed
 from app.service.consents import consents
 from app.service.limits import RunLimits, TokensSpent
 from app.service.recorder import TurnDrained, TurnRecorder
-from app.service.replay import standing
+from app.service.replay import stalled_turns, standing
 from app.service.settle import settlements
 from app.turn.options import RunTurnOptions
 from app.turn.ports import CacheHint
-from app.turn.result import EndedBy, TurnResult
+from app.turn.result import EndedBy
 from app.turn.run import run_turn
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from app.log.records import ApprovalRecord, Lease
     from app.service.binding import Binder, Bound
     from app.service.clock import Clock
@@ -38,6 +42,7 @@ if TYPE_CHECKING:
     from app.service.ports import Database, Leases
     from app.service.recorder import Gate
     from app.service.replay import Standing
+    from app.turn.result import TurnResult
 
 RECOVERIES: Final = 5
 HEARTBEATS_PER_LEASE: Final = 3
@@ -88,7 +93,6 @@ class Driver:
         self._settings = settings
         self._recorders: set[TurnRecorder] = set()
         self._draining = False
-        self._faults: dict[str, int] = {}
 
     def drain(self) -> None:
         """Let every turn stop at its next step boundary; the runs go on elsewhere."""
@@ -106,37 +110,55 @@ class Driver:
         """Drive a leased run until it pauses, ends, or is handed over. Cancelling hands it over."""
         told = log.bind(run=lease.run.id, conversation=lease.conversation_id)
         try:
-            await self._drive(lease)
+            await self._attempt(lease)
         except LeaseLost:
             told.info("lease.lost", generation=lease.generation)
         except StoreUnavailable:
             # The lease runs out, and the sweep hands the run to whoever reaches the database.
             told.warning("store.unavailable")
-        except Exception:  # noqa: BLE001 - a fault in one run must be counted, whatever it is
-            told.exception("run.fault")
-            await self._count_fault(lease)
-        else:
-            self._faults.pop(lease.run.id, None)
+        except asyncio.CancelledError:
+            with suppress(LeaseLost, StoreUnavailable):
+                await self._leases.finish(lease, [], now=self._clock.now())
+            raise
 
-    async def _count_fault(self, lease: Lease) -> None:
-        """Leave the run to its next attempt, or end it when none of them has ever helped.
+    async def _attempt(self, lease: Lease) -> None:
+        """Drive, unless that has got nowhere too often; a fault is reported and counted."""
+        try:
+            if await self._is_hopeless(lease):
+                message = f"no progress in {RECOVERIES} recoveries in a row"
+                await self._end_by_force(lease, [], "recovery_exhausted", message)
+            else:
+                await self._drive(lease)
+        except (LeaseLost, StoreUnavailable):
+            raise
+        except Exception as fault:  # noqa: BLE001 - the root of a task: one run's fault is its own
+            # The text of an exception may quote arguments, so only its kind and place are logged.
+            place = traceback.extract_tb(fault.__traceback__)[-1]
+            at = f"{place.filename}:{place.lineno}"
+            log.error("run.fault", run=lease.run.id, kind=type(fault).__name__, at=at)  # noqa: TRY400 - see above
+            await self._count(lease)
 
-        An attempt that came as far as its first event is counted by the log, in `Standing`.
+    async def _is_hopeless(self, lease: Lease) -> bool:
+        if lease.run.attempts <= RECOVERIES:
+            return False
+        async with self._database.session(lease.tenant) as session:
+            return await stalled_turns(session, lease.run) > RECOVERIES
+
+    async def _count(self, lease: Lease) -> None:
+        """See that the log counts an attempt that failed before its first append.
+
+        The lease runs out, another attempt follows, and after five of them the run fails.
         """
-        faults = self._faults[lease.run.id] = self._faults.get(lease.run.id, 0) + 1
-        if faults > RECOVERIES:
-            del self._faults[lease.run.id]
-            await self._give_up(lease)
-
-    async def _give_up(self, lease: Lease) -> None:
-        message = f"no progress in {RECOVERIES} attempts in a row"
-        await self._end_by_force(lease, [], "recovery_exhausted", message)
+        async with self._database.session(lease.tenant) as session:
+            run = await session.run(lease.run.id)
+        if run is not None and run.attempts == lease.run.attempts:
+            began = self._began(lease, settled=())
+            await self._leases.append(
+                lease, [NewEvent(began, run_id=run.id)], now=self._clock.now()
+            )
 
     async def _drive(self, lease: Lease) -> None:
         drive = await self._load(lease)
-        if drive.standing.stalled > RECOVERIES:
-            await self._give_up(lease)
-            return
         limits = RunLimits.of(
             drive.bound.spec, usage=lease.run.usage, active_s=drive.standing.active.seconds
         )
@@ -175,27 +197,23 @@ class Driver:
         return _Drive(lease, turn_id, bound, state, given, approvals, tainted)
 
     def _opening(self, drive: _Drive) -> list[NewEvent]:
-        run, attempt = drive.lease.run, drive.standing.turns + 1
+        run = drive.lease.run
+        began = self._began(drive.lease, settled=drive.standing.settled)
+        opening = [NewEvent(began, run_id=run.id, turn_id=drive.turn_id)]
         if run.started_at is None:
             history = len(drive.standing.run.input_history())
             kept = orjson.dumps({"before_run": run.id, "history_messages": history})
-            return [
-                self._event(drive, RunStarted(attempt=attempt, worker=self._settings.worker)),
-                NewEvent(
-                    ContextAssembled(
-                        sha256=sha256_hex(kept), size_bytes=len(kept), history_messages=history
-                    ),
-                    run_id=run.id,
-                    turn_id=drive.turn_id,
-                    private=kept,
-                ),
-            ]
-        resumed = RunResumed(
-            attempt=attempt,
-            worker=self._settings.worker,
-            approvals=tuple(drive.standing.settled),
-        )
-        return [self._event(drive, resumed)]
+            assembled = ContextAssembled(
+                sha256=sha256_hex(kept), size_bytes=len(kept), history_messages=history
+            )
+            opening.append(NewEvent(assembled, run_id=run.id, turn_id=drive.turn_id, private=kept))
+        return opening
+
+    def _began(self, lease: Lease, *, settled: Sequence[str]) -> RunStarted | RunResumed:
+        attempt, worker = lease.run.attempts + 1, self._settings.worker
+        if lease.run.started_at is None:
+            return RunStarted(attempt=attempt, worker=worker)
+        return RunResumed(attempt=attempt, worker=worker, approvals=tuple(settled))
 
     async def _turn(self, drive: _Drive, recorder: TurnRecorder, seconds: float | None) -> None:
         """Drive the turn with its text pump and its heartbeat beside it; then close it."""
@@ -232,19 +250,6 @@ class Driver:
             raise group.exceptions[0] from None
 
     async def _result(self, drive: _Drive, recorder: TurnRecorder) -> TurnResult:
-        done = drive.standing.run.response()
-        if done is not None:
-            # The answer was committed by a worker that did not live to close the run.
-            return TurnResult(
-                messages=(),
-                usage=drive.standing.run.usage(),
-                stop=None,
-                ended_by=EndedBy.ANSWER,
-                text=done.output,
-                steps=0,
-                executed_calls=0,
-                tainted=drive.tainted,
-            )
         run, spec = drive.lease.run, drive.bound.spec
         cap = run.max_steps or spec.max_steps
         options = RunTurnOptions(
@@ -273,22 +278,25 @@ class Driver:
 
     async def _close(self, drive: _Drive, recorder: TurnRecorder, result: TurnResult) -> None:
         run = drive.lease.run
+        left_open: list[NewEvent] = []
         tainted_by: list[int] = []
-        if result.pending_approvals and result.tainted:
-            async with self._database.session(drive.lease.tenant) as session:
+        async with self._database.session(drive.lease.tenant) as session:
+            if result.ended_by is EndedBy.FAILURE:
+                left_open = await settlements(session, run)
+            if result.pending_approvals and result.tainted:
                 tainted_by = await session.tainted_by(run.conversation_id, TAINTED_BY)
         turn = Turn(
             run=run,
             turn_id=drive.turn_id,
             bound=drive.bound,
             machine=drive.standing.run,
-            executed_before=len(drive.standing.executed),
+            executed=drive.standing.executed | recorder.executed,
             open_requests={
                 asked.call_id: asked.id for asked in drive.approvals if asked.status == "pending"
             },
         )
         events = closing(turn, result, tainted_by=tainted_by, clock=self._clock)
-        await self._finish(drive, [*await recorder.remaining(), *events])
+        await self._finish(drive, [*await recorder.remaining(), *left_open, *events])
 
     async def _fail(self, drive: _Drive, recorder: TurnRecorder, code: str, message: str) -> None:
         await self._end_by_force(drive.lease, await recorder.remaining(), code, message)
@@ -311,8 +319,5 @@ class Driver:
         """Prolong the lease until cancelled. Raises LeaseLost."""
         ttl = self._settings.lease_ttl_s
         while True:
-            await asyncio.sleep(ttl / HEARTBEATS_PER_LEASE)
+            await self._clock.sleep(ttl / HEARTBEATS_PER_LEASE)
             await self._leases.renew(lease, ttl_s=ttl)
-
-    def _event(self, drive: _Drive, payload: RunStarted | RunResumed) -> NewEvent:
-        return NewEvent(payload, run_id=drive.lease.run.id, turn_id=drive.turn_id)

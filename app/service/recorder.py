@@ -13,6 +13,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
+from app.log.calls import ToolStarted
 from app.log.envelope import NewEvent
 from app.log.runs import ReasoningDelta, StepCompleted, StepStarted, TextDelta
 from app.service.limits import TokensSpent
@@ -83,7 +84,14 @@ class TurnRecorder:
         self._writing = asyncio.Lock()
         self._stirred = asyncio.Event()
         self._roomy = asyncio.Event()
+        self._wait_s = 0.0
+        self._executed: set[str] = set()
         self.draining = False
+
+    @property
+    def executed(self) -> frozenset[str]:
+        """The calls whose execution started in this turn."""
+        return frozenset(self._executed)
 
     # The turn's side: a stream that waits when it is full, and a journal.
 
@@ -103,12 +111,16 @@ class TurnRecorder:
         for fact in facts:
             if isinstance(fact.payload, StepCompleted):
                 self._limits.spend(fact.payload.usage)
+            elif isinstance(fact.payload, ToolStarted):
+                self._executed.add(fact.payload.call_id)
         stop = self.draining or self._limits.tokens_spent
         starts = (i for i, fact in enumerate(facts) if isinstance(fact.payload, StepStarted))
         start = next(starts, None) if stop else None
         await self._commit(facts[:start])
         if start is not None:
             raise TurnDrained if self.draining else TokensSpent
+        if any(isinstance(fact.payload, StepStarted) for fact in facts):
+            self._wait_s = 0.0
 
     async def _commit(self, facts: Sequence[Fact]) -> None:
         async with self._writing:
@@ -140,30 +152,32 @@ class TurnRecorder:
             return events
 
     async def pump(self) -> None:
-        """Commit streamed text when it is due, until cancelled. Raises LeaseLost."""
-        wait = 0.0
+        """Commit streamed text when it is due, until cancelled. Raises LeaseLost.
+
+        Each step begins anew: its first piece is shown at once.
+        """
         while True:
             await self._stirred.wait()
-            await self._gather(wait)
+            await self._gather(self._wait_s)
             await self._gate.passable(self._lease.run.id)
             async with self._writing:
                 if texts := self._take_texts():
                     await self._append(texts)
-            wait = min(max(FIRST_WAIT_S, wait * WAIT_GROWTH), LONGEST_WAIT_S)
+                    self._wait_s = min(
+                        max(FIRST_WAIT_S, self._wait_s * WAIT_GROWTH), LONGEST_WAIT_S
+                    )
 
     async def _gather(self, seconds: float) -> None:
         """Let text come together: for so long, or until it fills an event."""
-        due = self._clock.monotonic() + seconds
-        while self._absorb(up_to=EVENT_BYTES) < EVENT_BYTES:
-            self._stirred.clear()
-            left = due - self._clock.monotonic()
-            if left <= 0:
-                return
-            try:
-                async with asyncio.timeout(left):
-                    await self._stirred.wait()
-            except TimeoutError:
-                return
+        async with asyncio.TaskGroup() as timing:
+            timer = timing.create_task(self._clock.sleep(seconds))
+            timer.add_done_callback(lambda _: self._stirred.set())
+            while self._absorb(up_to=EVENT_BYTES) < EVENT_BYTES:
+                self._stirred.clear()
+                if timer.done():
+                    break
+                await self._stirred.wait()
+            timer.cancel()
 
     def _absorb(self, *, up_to: int | None = None) -> int:
         """Move pieces from the channel into texts, all of them or up to so many bytes."""
@@ -216,9 +230,21 @@ class TurnRecorder:
 
     async def _append(self, events: Iterable[NewEvent]) -> None:
         batch = [*self._staged, *events]
+        if not batch:
+            return
         self._staged.clear()
-        if batch:
-            await self._leases.append(self._lease, batch, now=self._clock.now())
+        commit = asyncio.ensure_future(
+            self._leases.append(self._lease, batch, now=self._clock.now())
+        )
+        try:
+            await asyncio.shield(commit)
+        except asyncio.CancelledError:
+            # An append that was begun is let through: the closing append, which may follow, must
+            # neither lose what is in it nor say it twice.
+            await asyncio.wait([commit])
+            if not commit.cancelled():
+                commit.exception()
+            raise
 
 
 def _pieces(text: str) -> list[str]:

@@ -37,7 +37,6 @@ RUN_EVENTS: Final = (
     "run.checkpointed",
     "step.started",
     "step.discarded",
-    "step.completed",
     "message.assistant",
     "approval.requested",
     "approval.resolved",
@@ -46,6 +45,8 @@ RUN_EVENTS: Final = (
     "tool.failed",
     "tool.settled",
 )
+# A turn that pauses, or completes a step, has got somewhere; one that only began has not.
+PROGRESS_EVENTS: Final = ("run.started", "run.resumed", "run.paused", "step.completed")
 # More than any run may take: the turn sets its own budget before it asks the model for anything.
 REPLAY_TURNS: Final = 1_000_000
 
@@ -72,12 +73,11 @@ class ActiveTime:
 
 @dataclass(slots=True)
 class Standing:
-    """What the log says of a run so far. `stalled` counts its turns since it last got anywhere."""
+    """What the log says of a run so far."""
 
     run: AgentRun
     user_text: str
     turns: int = 0
-    stalled: int = 0
     executed: set[str] = field(default_factory=set)
     batch: dict[str, LoggedCall] = field(default_factory=dict)
     answered: set[str] = field(default_factory=set)
@@ -128,6 +128,15 @@ async def standing(
     return fold.standing
 
 
+async def stalled_turns(session: Session, run: RunRecord) -> int:
+    """How many turns in a row have begun and got nowhere; also of a run that does not fold."""
+    scope = LogScope(run.conversation_id, run.id)
+    stalled = 0
+    for event in await session.events_of(scope, PROGRESS_EVENTS, after=0, limit=None):
+        stalled = stalled + 1 if event.type in {"run.started", "run.resumed"} else 0
+    return stalled
+
+
 def _checkpoint(events: list[Event]) -> tuple[AgentRun | None, int]:
     """The newest document that loads, and its seq; the AgentRun of the whole log otherwise."""
     for event in reversed(events):
@@ -156,7 +165,6 @@ class _Fold:
             "run.resumed": self._turn_began,
             "run.paused": self._paused,
             "run.checkpointed": self._loaded,
-            "step.completed": self._step_completed,
             "step.started": self._attempt_began,
             "step.discarded": self._attempt_taken_back,
             "message.assistant": self._reply,
@@ -170,26 +178,22 @@ class _Fold:
 
     def take(self, event: Event) -> None:
         """Fold one event; one that has no fold says nothing about where a run stands."""
-        self.standing.active.until = event.at
         fold = self._folds.get(event.type)
         if fold is not None:
             fold(event)
+        self.standing.active.until = event.at
 
     def _said(self, event: Event) -> None:
         self.standing.user_text = "\n".join(part["text"] for part in event.data["content"])
 
     def _turn_began(self, event: Event) -> None:
         self.standing.turns += 1
-        self.standing.stalled += 1
+        self.standing.settled = []
         self.standing.active.began(event.at)
 
     def _paused(self, _event: Event) -> None:
-        self.standing.stalled = 0
         self.standing.settled = []
         self.standing.active.ended()
-
-    def _step_completed(self, _event: Event) -> None:
-        self.standing.stalled = 0
 
     def _attempt_began(self, event: Event) -> None:
         self.standing.interrupted_attempt = event.data["attempt"]
@@ -251,11 +255,16 @@ class _Fold:
 
     def _resolved(self, event: Event) -> None:
         self.standing.settled.append(event.data["approval_id"])
-        call = self.standing.batch.get(event.data["call_id"])
-        if call is not None and event.data["status"] == "superseded":
-            self.standing.batch[call.call_id] = replace(
-                call, mark=CallMark.WAITING, approval_id=None
-            )
+        call, data = self.standing.batch.get(event.data["call_id"]), event.data
+        if call is None or call.approval_id != data["approval_id"]:
+            return
+        if data["status"] == "superseded":
+            # A started call stays started, whatever it is asked about anew.
+            mark = call.mark if call.mark is CallMark.STARTED else CallMark.WAITING
+            self.standing.batch[call.call_id] = replace(call, mark=mark, approval_id=None)
+        elif data["by"] == "session":
+            # It is answered, so the turn that the session approval lets run need not say so again.
+            self.standing.batch[call.call_id] = replace(call, approval_id=None)
 
     def _started(self, event: Event) -> None:
         call_id = event.data["call_id"]

@@ -93,6 +93,7 @@ class Supervisor:
             task.add_done_callback(self._drives.discard)
 
     async def _drive(self, lease: Lease) -> None:
+        """The root of a drive's task: whatever a run raises, `Driver.drive` keeps it to itself."""
         try:
             await self._driver.drive(lease)
         finally:
@@ -100,15 +101,18 @@ class Supervisor:
 
     async def _sweep(self) -> None:
         while True:
-            try:
-                await self._sweep_once()
-            except StoreUnavailable:
-                log.warning("store.unavailable")
+            for sweep in (self._expire_overdue, self._take_stranded):
+                try:
+                    await sweep()
+                except StoreUnavailable:
+                    log.warning("store.unavailable")
             await self._clock.sleep(SWEEP_S)
 
-    async def _sweep_once(self) -> None:
+    async def _expire_overdue(self) -> None:
         for tenant, approval_id in await self._queue.overdue(self._clock.now(), OVERDUE_AT_ONCE):
             await self._approvals.expire(tenant, approval_id)
+
+    async def _take_stranded(self) -> None:
         for conversation_id in await self._queue.stranded():
             if self._free.locked():
                 return

@@ -40,9 +40,12 @@ class Wakeups:
             if not self._waiting[conversation_id]:
                 del self._waiting[conversation_id]
 
-    def _committed(self, conversation_id: str, events: Sequence[Event]) -> None:
-        self._moved(conversation_id, events[-1].seq)
+    def _committed(self, conversation_id: str, _events: Sequence[Event]) -> None:
+        self._stir(conversation_id)
 
     def _moved(self, conversation_id: str, _head: int) -> None:
+        self._stir(conversation_id)
+
+    def _stir(self, conversation_id: str) -> None:
         for stirred in self._waiting.get(conversation_id, ()):
             stirred.set()
