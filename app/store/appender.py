@@ -69,6 +69,7 @@ class Appender:
         self._committed = committed
         self._waiting: deque[_Request] = deque()
         self._parked: set[str] = set()
+        self._unanswered: set[asyncio.Future[list[Event]]] = set()
         self._stirred = asyncio.Event()
 
     async def append(
@@ -84,8 +85,12 @@ class Appender:
         answer: asyncio.Future[list[Event]] = asyncio.get_running_loop().create_future()
         request = _Request(conversation_id, tuple(events), at, generation, releases, answer)
         self._waiting.append(request)
+        self._unanswered.add(answer)
         self._stirred.set()
-        return await answer
+        try:
+            return await answer
+        finally:
+            self._unanswered.discard(answer)
 
     async def run(self) -> None:
         """Serve groups until cancelled."""
@@ -97,8 +102,9 @@ class Appender:
 
     def close(self) -> None:
         """Tell callers that are still waiting that nobody serves them any more."""
-        while self._waiting:
-            _fail([self._waiting.popleft()], StoreUnavailable("the store is closing"))
+        for answer in self._unanswered:
+            if not answer.done():
+                answer.set_exception(StoreUnavailable("the store is closing"))
 
     def _take(self) -> _Group:
         """The next group; what may not be in it keeps its place and its order."""
@@ -108,7 +114,7 @@ class Appender:
         size = 0
         while self._waiting and size < GROUP_EVENTS:
             request = self._waiting.popleft()
-            if request.answer.cancelled():
+            if request.answer.done():
                 continue
             together = group.get(request.conversation_id, [])
             if request.conversation_id in blocked or not _fits(together, request):

@@ -1,0 +1,50 @@
+"""What all tests share: the profile of hypothesis, and one real Postgres for those that ask.
+
+The database is made once by the migrations. Nothing is rolled back: each test has a tenant of its
+own, which tries the tenant filters as well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import count
+from typing import TYPE_CHECKING
+
+import pytest
+import pytest_asyncio
+from hypothesis import settings
+
+from app.store.embedded import EmbeddedPostgres
+from app.store.migrations import migrate
+from app.store.open import Store
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+# The machine may be busy: how long an example takes says nothing.
+settings.register_profile("turngate", max_examples=60, deadline=None)
+settings.load_profile("turngate")
+
+_numbers = count(1)
+
+
+@pytest.fixture(scope="session")
+def dsn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a migrated database, for as long as the tests run."""
+    server = EmbeddedPostgres.start(tmp_path_factory.mktemp("postgres") / "data")
+    asyncio.run(migrate(server.dsn))
+    yield server.dsn
+    server.stop()
+
+
+@pytest.fixture
+def tenant() -> str:
+    """A tenant that no other test has."""
+    return f"tenant-{next(_numbers)}"
+
+
+@pytest_asyncio.fixture
+async def store(dsn: str) -> AsyncIterator[Store]:
+    """The store, opened for one test."""
+    async with Store.open(dsn, process=f"process-{next(_numbers)}") as opened:
+        yield opened
