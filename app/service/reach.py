@@ -40,7 +40,7 @@ def decides_as_program(caller: Caller, approval: ApprovalRecord) -> bool:
 async def visible_conversation(
     session: Session, caller: Caller, conversation_id: str
 ) -> ConversationRecord:
-    """The conversation, for its people, for admins, and for those who may decide in it."""
+    """The conversation, for its people and for admins."""
     conversation = await session.conversation(conversation_id)
     if conversation is None:
         raise NotFound("conversation")

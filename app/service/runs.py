@@ -151,7 +151,9 @@ class Runs:
                     await self._cancel(tx, run, by=caller.principal, reason="interrupted")
 
     async def _cancel(self, tx: Transaction, run: RunRecord, *, by: str, reason: str) -> None:
-        if run.started_at is not None:
+        others = await tx.unfinished_runs(run.conversation_id)
+        if not any(other.started_at is not None and other.id != run.id for other in others):
+            # Whoever holds the lease drives this run, or has just claimed it and is about to.
             await tx.revoke_lease(run.conversation_id)
         events = await settlements(tx, run)
         events.append(NewEvent(RunCancelled(by=by, reason=reason), run_id=run.id))
