@@ -1,0 +1,106 @@
+"""Every model by its name: the script, the vendors' models, and compatible servers."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from app.providers.endpoint import SCRIPT, Endpoint, Timeouts, parse_model
+from app.providers.script import ScriptProvider
+from app.turn.ports import FailureKind, ProviderError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Mapping
+
+    from app.engine.streaming import StreamItem
+    from app.providers.endpoint import ModelName
+    from app.providers.models import VendorModels
+    from app.turn.ports import Clock, ModelRequest, Provider
+
+
+class ProviderDirectory:
+    """The models of a deployment; one per process, closed by `aclose`.
+
+    `vendors` are the endpoints of `openai`, `anthropic` and `google` that have a key, `compatible`
+    those of the servers an operator named. Nothing is opened before it is used.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        vendors: Mapping[str, Endpoint] | None = None,
+        compatible: Mapping[str, Endpoint] | None = None,
+        timeouts: Timeouts | None = None,
+    ) -> None:
+        self._script = ScriptProvider(clock)
+        self._vendors = dict(vendors or {})
+        self._compatible = dict(compatible or {})
+        self._timeouts = timeouts or Timeouts()
+        self._loading = asyncio.Lock()
+        self._models: VendorModels | None = None
+        self._ready: set[str] = set()
+
+    def knows(self, model: str) -> bool:
+        """Whether an agent may name the model. A vendor's key is only needed when it is asked."""
+        return model == SCRIPT or self._parsed(model) is not None
+
+    def provider(self, model: str) -> Provider:
+        """The provider of a model. Raises ValueError for one that is not known."""
+        if model == SCRIPT:
+            return self._script
+        if (name := self._parsed(model)) is None:
+            raise ValueError(f"expected a known model, found {model!r}")
+        return _VendorProvider(self, name)
+
+    async def aclose(self) -> None:
+        """Close every connection; streams that are open break."""
+        if self._models is not None:
+            await self._models.aclose()
+
+    def endpoint(self, name: ModelName) -> Endpoint:
+        """Where a model is served. Raises ProviderError if its vendor has no key."""
+        if name.server is not None:
+            return self._compatible[name.server]
+        endpoint = self._vendors.get(name.vendor)
+        if endpoint is None or not endpoint.api_key:
+            raise ProviderError(FailureKind.AUTH, f"{name.vendor}: no API key is configured")
+        return endpoint
+
+    async def models(self, name: ModelName) -> VendorModels:
+        """The vendors' models, loaded at the first use, in a thread since that takes a second."""
+        if (models := self._models) is None or name.vendor not in self._ready:
+            async with self._loading:
+                models = await asyncio.to_thread(_load, self._models, name.vendor, self._timeouts)
+                self._models = models
+                self._ready.add(name.vendor)
+        return models
+
+    def _parsed(self, model: str) -> ModelName | None:
+        return parse_model(model, frozenset(self._compatible))
+
+
+class _VendorProvider:
+    """One model of the directory, as the turn sees it."""
+
+    def __init__(self, directory: ProviderDirectory, name: ModelName) -> None:
+        self._directory = directory
+        self._name = name
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamItem, None]:
+        endpoint = self._directory.endpoint(self._name)
+        models = await self._directory.models(self._name)
+        items = models.stream(self._name, endpoint, request)
+        try:
+            async for item in items:
+                yield item
+        finally:
+            await items.aclose()
+
+
+def _load(loaded: VendorModels | None, vendor: str, timeouts: Timeouts) -> VendorModels:
+    # pydantic-ai and the SDKs take seconds to import; a deployment of scripts never pays for them.
+    from app.providers.models import VendorModels, load_vendor  # noqa: PLC0415 - see above
+
+    load_vendor(vendor)
+    return loaded or VendorModels(timeouts)
