@@ -37,10 +37,10 @@ from app.service.supervisor import Supervisor
 from app.service.tool_listing import ToolListing
 from app.service.wakeups import Wakeups
 from app.settings import Environment, Settings
-from app.store.embedded import EmbeddedPostgres
 from app.store.migrations import migrate as migrate_database
 from app.store.open import Store
 from app.store.private_file import kept
+from app.store.whereabouts import running_database
 from app.tools.builtin import builtin_tools
 from app.tools.http import OutboundHttp
 from app.tools.registry import ToolRegistry
@@ -76,12 +76,7 @@ class House:
 @asynccontextmanager
 async def open_database(settings: Settings, *, migrate: bool) -> AsyncIterator[str]:
     """The DSN of the database: the one of the settings, or the embedded one, started."""
-    async with AsyncExitStack() as stack:
-        dsn = settings.database_url
-        if dsn is None:
-            embedded = await asyncio.to_thread(EmbeddedPostgres.start, settings.data_dir)
-            stack.push_async_callback(asyncio.to_thread, embedded.stop)
-            dsn = embedded.dsn
+    async with running_database(settings.database_url, data_dir=settings.data_dir) as dsn:
         if migrate:
             await migrate_database(dsn)
         yield dsn

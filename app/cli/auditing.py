@@ -10,9 +10,9 @@ from contextlib import asynccontextmanager
 from tempfile import TemporaryFile
 from typing import IO, TYPE_CHECKING
 
-from app.main import open_database
 from app.store.connections import open_pool
 from app.store.stored_logs import StoredLogs
+from app.store.whereabouts import running_database
 from app.trust.chain import GENESIS
 from app.trust.export import (
     ExportHeader,
@@ -96,7 +96,7 @@ async def _write(log: StoredLog, output: IO[bytes]) -> list[Finding]:
 
 @asynccontextmanager
 async def _logs(settings: Settings) -> AsyncIterator[StoredLogs]:
-    async with open_database(settings, migrate=False) as dsn:
+    async with running_database(settings.database_url, data_dir=settings.data_dir) as dsn:
         pool = await open_pool(dsn, largest=2)
         try:
             yield StoredLogs(pool)

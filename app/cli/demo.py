@@ -6,6 +6,7 @@ and signatures made here. Nothing is left running unless it is asked for.
 
 from __future__ import annotations
 
+import json
 import signal
 import sys
 from contextlib import ExitStack
@@ -129,9 +130,14 @@ class Play:
         approval = self.client.call("GET", f"/v1/approvals/{shown['id']}")
         if not brief:
             self.screen.card(approval)
-        answer = self.client.decide(approval, scene.decision, **scene.members)["approval"]
-        said = f"{answer['status']}, signed {answer['effective_args'] or ''}".rstrip()
-        self.screen.sent(f"POST …/{scene.decision}", said)
+        canonical = self.client.offer(approval, scene.decision, **scene.members)
+        if not brief:
+            self.screen.sent("POST …/payload", f"{len(canonical)} bytes to sign, bound to the card")
+        decided = self.client.hand_in(approval, scene.decision, canonical)
+        key = self.client.person.key_id
+        self.screen.sent(f"POST …/{scene.decision}", f"signed with {key}: {decided['status']}")
+        if decided["effective_args"] not in (None, approval["args"]):
+            self.screen.sent("  to run instead", json.dumps(decided["effective_args"]))
 
     def _arrived(self, count: int, *, show: bool = True) -> None:
         """Check what the outside world got in all, and show the latest of it."""

@@ -97,14 +97,19 @@ class Client:
                 if frame["type"] == "event":
                     yield frame["event"]
 
-    def decide(self, shown: Document, decision: str, **members: object) -> Document:
-        """Sign a decision on the approval that was shown, and hand it in. Raises Unexpected."""
-        path = f"/v1/approvals/{shown['id']}"
-        offer = self.call("POST", f"{path}/payload", {"decision": decision, **members})
-        signed: str = offer["canonical"]
-        check_binding(shown, json.loads(signed))
-        jws = self._sign(signed.encode(), kid=self.person.key_id, typ=_DECISION_TYPE)
-        return self.call("POST", f"{path}/{decision}", {"decision_jws": jws})
+    def offer(self, shown: Document, decision: str, **members: object) -> str:
+        """The canonical text of a decision on the approval that was shown. Raises Unexpected."""
+        path = f"/v1/approvals/{shown['id']}/payload"
+        offered: str = self.call("POST", path, {"decision": decision, **members})["canonical"]
+        check_binding(shown, json.loads(offered))
+        return offered
+
+    def hand_in(self, shown: Document, decision: str, canonical: str) -> Document:
+        """Sign exactly `canonical` and send it; the approval afterwards. Raises Unexpected."""
+        jws = self._sign(canonical.encode(), kid=self.person.key_id, typ=_DECISION_TYPE)
+        answer = self.call("POST", f"/v1/approvals/{shown['id']}/{decision}", {"decision_jws": jws})
+        approval: Document = answer["approval"]
+        return approval
 
     def _sign(self, payload: bytes, *, kid: str, typ: str) -> str:
         return sign_jws(payload, key=self.person.key, kid=kid, typ=typ)

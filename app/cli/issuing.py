@@ -26,7 +26,6 @@ def issue(settings: Settings, order: TokenOrder) -> str:
     if settings.env is Environment.PRODUCTION:
         raise NoDevelopmentIssuer("production takes tokens of TURNGATE_JWT_ISSUER alone")
     clock = SystemClock()
-
     document = kept(
         settings.data_dir / ISSUER_FILE, lambda: DevelopmentIssuer.fresh(clock).document()
     )

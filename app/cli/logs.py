@@ -16,8 +16,17 @@ import structlog
 if TYPE_CHECKING:
     from structlog.typing import EventDict, Processor, WrappedLogger
 
-# Requests of these carry what a model or a tool was told.
-_QUIET: Final = ("httpx", "httpcore", "openai", "anthropic", "google_genai", "sqlalchemy")
+# Requests of the clients carry what a model or a tool was told; the others tell every connection.
+_QUIET: Final = (
+    "httpx",
+    "httpcore",
+    "openai",
+    "anthropic",
+    "google_genai",
+    "sqlalchemy",
+    "alembic.runtime.plugins",
+    "uvicorn.error",
+)
 
 
 def configure_logs() -> None:

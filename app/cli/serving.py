@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+import structlog
 import uvicorn
 import uvloop
 from typing_extensions import override
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 FRAME_BYTES: Final = 64 * 1024
 BACKLOG: Final = 2048
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+
+log = structlog.get_logger("turngate.serve")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,15 +107,18 @@ class DrainingServer(uvicorn.Server):
     @override
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        log.info("serve.started")
         self._greet()
 
     @override
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        log.info("serve.draining")
         _stop_accepting(self.servers)
         # A group swallows the cancellation of its task, which a second signal brings.
         async with asyncio.TaskGroup() as group:
             self._draining = group.create_task(self._drained())
         await super().shutdown(sockets)
+        log.info("serve.stopped")
 
     async def _drained(self) -> None:
         await self._drain()

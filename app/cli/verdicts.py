@@ -25,12 +25,16 @@ def verify_file(file: Path) -> Report | Unreadable:
 
 def told(name: str, report: Report) -> Iterator[str]:
     """The lines to print about one log: what was checked, or what does not hold and where."""
-    checked = f"{report.events} events, {report.decisions} decisions"
+    checked = f"{_count(report.events, 'event')}, {_count(report.decisions, 'signed decision')}"
     if not report.findings:
         yield f"sound     {name}: {checked}"
         return
-    yield f"tampered  {name}: {checked}, {len(report.findings)} findings"
+    yield f"tampered  {name}: {checked}, {_count(len(report.findings), 'finding')}"
     for finding in report.findings[:SHOWN_FINDINGS]:
         yield f"  {finding.where}: {finding.what}"
     if (more := len(report.findings) - SHOWN_FINDINGS) > 0:
         yield f"  and {more} more"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
