@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import pytest
 
 from app.engine import texts
 from app.engine.commands import Fail, Ignore, Repair, Retry, Skip, Stop
 from app.engine.errors import CompletionError, PromptCancelled, ProtocolViolation
-from app.engine.messages import ToolResultJson
+from app.engine.messages import ToolResultJson, UserContent, UserText
 from tests.engine.run_driving import (
+    answered,
     call,
     expect_call_model,
     expect_call_tools,
@@ -16,6 +19,7 @@ from tests.engine.run_driving import (
     malformed,
     result,
     result_texts,
+    started,
     text,
 )
 
@@ -128,3 +132,69 @@ def test_a_stop_keeps_what_was_answered_and_the_batch_can_go_on() -> None:
     error = run.cancel_error("stop")
     assert result_texts(error.chat_history[-1]) == [texts.INTERRUPTED, "2"]
     assert [one.tool_call.id for one in expect_call_tools(run).calls] == ["a"]
+
+
+def test_the_last_turn_of_the_budget_is_announced() -> None:
+    """A193"""
+    run = started(2)
+    answered(run, call("a"))
+    assert not expect_call_tools(run).final_turn
+    run.tool_results([result("a", "1")])
+    expect_call_model(run)
+    answered(run, call("b"))
+    assert expect_call_tools(run).final_turn
+    run.max_turns(3)
+    assert not expect_call_tools(run).final_turn
+
+
+def test_results_that_do_not_fit_are_refused_and_a_fitting_list_is_taken() -> None:
+    """A21, A26"""
+    run = in_batch(call("a"), call("b"))
+    before = run.dump()
+    for results, message in (
+        ([], "produced no tool results"),
+        ([UserText(text="plain")], "not a tool result"),
+        ([result("nope", "1"), result("b", "2")], "`nope` is not a call of this turn"),
+        ([result("a", "1"), result("a", "1")], "`a` is already answered"),
+        ([result("b", "2")], "unanswered tool calls: `a`"),
+    ):
+        with pytest.raises(ProtocolViolation, match=message):
+            run.tool_results(cast("list[UserContent]", results))
+        assert run.dump() == before
+    run.tool_results([result("b", "2"), result("a", "1")])
+    assert result_texts(expect_call_model(run).prompt) == ["1", "2"]
+
+
+def test_answers_that_do_not_fit_are_refused() -> None:
+    """A160, A162, A180, A182, A183"""
+    run = in_batch(call("a"), malformed("b"))
+    a, b = run.pending_tool_calls()
+    for answers, message in (
+        ([a.answer("1").model_copy(update={"turn": 7})], "an answer of turn 7 was given in turn 1"),
+        ([a.answer("1").model_copy(update={"position": 5})], "no call `a` at position 5"),
+        ([a.answer("1").model_copy(update={"call": "c"})], "no call `c` at position 0"),
+        ([a.answer("1"), a.answer("1")], "position 0 is already answered"),
+        ([a.answer_malformed()], "position 0 is of the wrong kind"),
+        ([a.answer("1"), b.answer("2")], "position 1 is of the wrong kind"),
+    ):
+        with pytest.raises(ProtocolViolation, match=message):
+            run.answer_tool_calls(answers)
+        assert len(run.pending_tool_calls()) == 2
+    run.answer_tool_call(a.answer("1"))
+    with pytest.raises(ProtocolViolation, match="position 0 is already answered"):
+        run.answer_tool_call(a.answer("1"))
+    run.tool_results([])
+    assert result_texts(expect_call_model(run).prompt) == ["1", NOT_AN_OBJECT]
+
+
+def test_answers_need_an_open_batch() -> None:
+    with pytest.raises(ProtocolViolation, match="called without a pending CallTools"):
+        started().tool_results([])
+    with pytest.raises(ProtocolViolation, match="called without a pending CallTools"):
+        started().answer_tool_calls([])
+
+
+def test_a_malformed_call_can_be_explained_while_its_batch_is_open() -> None:
+    run = in_batch(malformed("a"))
+    context = run.malformed_tool_call_context(run.pending_tool_calls()[0])
+    assert (context.reason, context.allowed_tools) == ("malformed_arguments", ("add",))
