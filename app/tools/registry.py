@@ -14,6 +14,8 @@ from jsonschema import Draft202012Validator, SchemaError
 
 from app.engine.arguments import canonical_bytes, sha256_hex
 from app.policy.consent import Consent
+from app.policy.profile import Origin
+from app.policy.taint import Trust
 from app.turn.ports import ToolSpec
 
 if TYPE_CHECKING:
@@ -110,7 +112,14 @@ class RegisteredTool:
             parameters=self.parameters,
             title=self.title,
             definition_digest=self.definition_digest,
+            trust=self._description_trust,
         )
+
+    @property
+    def _description_trust(self) -> Trust:
+        """Nobody vouches for what an unregistered server says of its tools."""
+        is_unknown = self.profile.origin is Origin.UNKNOWN
+        return Trust.QUARANTINED_CONTENT if is_unknown else Trust.UNSPECIFIED
 
 
 class ToolRegistry:
