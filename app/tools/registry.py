@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
 
     from app.policy.capability import CapabilitySet
-    from app.policy.profile import Origin, ToolProfile
+    from app.policy.profile import ToolProfile
     from app.tools.ports import Workspace
     from app.turn.ports import ToolInvocation, ToolOutcome
 
