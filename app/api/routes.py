@@ -59,7 +59,7 @@ class EdgeRoute(APIRoute):
         """The framework's handler behind the checks of the edge."""
         endpoint = super().get_route_handler()
         scopes = self.scopes
-        parameters = frozenset(field.alias for field in self.dependant.query_params)
+        parameters = frozenset(_query_names(self.dependant))
         takes_body = self.body_field is not None
 
         async def handle(request: Request) -> Response:
@@ -198,6 +198,13 @@ def _require_sound_path(request: Request) -> None:
     # No id or name has U+0000, and Postgres would not even take the question.
     if any("\0" in part for part in request.path_params.values()):
         raise NotFound
+
+
+def _query_names(dependant: Dependant) -> Iterator[str]:
+    """The query parameters of a route and of all it depends on."""
+    yield from (field.alias for field in dependant.query_params)
+    for one in dependant.dependencies:
+        yield from _query_names(one)
 
 
 def _require_known_parameters(request: Request, known: frozenset[str]) -> None:
