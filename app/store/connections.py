@@ -154,7 +154,7 @@ class SteadyConnection:
             if self._session is not None:
                 await connection.execute(_END, *self._session)
             self._session = await connection.fetchrow(_WHO)
-        except LOST:
+        except BaseException:
             connection.terminate()
             raise
         return connection
