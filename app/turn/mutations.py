@@ -6,10 +6,11 @@ refused and a result it would redact is withheld: the model sees neither version
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, assert_never
 
-from app.engine.arguments import Arguments, canonical_bytes, parse_arguments, sha256_hex
+from app.engine.arguments import Arguments, parse_arguments, sha256_hex
 from app.turn import texts
 from app.turn.attempt import Raised, attempt
 from app.turn.decided import schema_problems
@@ -35,7 +36,7 @@ async def mutated(ctx: TurnCtx, run: Run) -> Run | Settle:
         return run
     match run.mutation:
         case DispatchModify(args=rewritten, rule=rule):
-            args = parse_arguments(canonical_bytes(dict(rewritten)))
+            args = parse_arguments(json.dumps(dict(rewritten)))
             if not isinstance(args, Arguments) or schema_problems(ctx, run.call, args):
                 return _refused(run)
             applied = replace(run, args=args, mutation=None)

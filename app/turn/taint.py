@@ -9,21 +9,25 @@ does, or answer a call whose arguments were malformed, which no tool ever saw.
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from app.engine.messages import (
     AssistantMessage,
     ToolCall,
     ToolResult,
     ToolResultJson,
+    ToolResultText,
     UserMessage,
 )
+from app.engine.texts import INTERRUPTED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from app.engine.messages import Message
     from app.turn.ports import ToolExecutor
+
+_OPEN: Final = (ToolResultText(text=INTERRUPTED),)
 
 
 def transcript_taints(messages: Sequence[Message], tools: ToolExecutor) -> bool:
@@ -52,4 +56,7 @@ def _executed(asked: AssistantMessage, answered: UserMessage) -> Iterable[ToolRe
 
 
 def _is_synthetic(result: ToolResult) -> bool:
+    """Whether no tool gave the result; for an open call a history holds the engine's fixed text."""
+    if result.content == _OPEN:
+        return True
     return all(isinstance(content, ToolResultJson) for content in result.content)

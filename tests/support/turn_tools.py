@@ -76,6 +76,7 @@ class MemoryTools:
         self.calls: list[ToolInvocation] = []
         self.gated: list[str] = []
         self.recoverable: list[ToolSpec] = []
+        self.recovery_error: Exception | None = None
         self.recovered: list[tuple[str, Mapping[str, Any]]] = []
 
     @property
@@ -131,6 +132,8 @@ class MemoryTools:
 
     async def recover_unadvertised(self, name: str, args: Mapping[str, Any]) -> Sequence[ToolSpec]:
         self.recovered.append((name, args))
+        if self.recovery_error is not None:
+            raise self.recovery_error
         return self.recoverable
 
     def for_worker(self, scope: WorkerScope) -> ToolExecutor:

@@ -14,9 +14,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from app.engine.agent_run import AgentRun
-from app.log.calls import MessageAssistant, ToolStarted
+from app.engine.messages import AssistantMessage
+from app.engine.turn_content import tool_calls
+from app.log.calls import (
+    MessageAssistant,
+    ToolCompleted,
+    ToolFailed,
+    ToolSettled,
+    ToolStarted,
+)
+from app.log.runs import StepDiscarded, StepStarted
 from app.turn.agent import BoundAgent
 from app.turn.options import ApprovalDecision, ApprovalOverride, RunTurnOptions
+from app.turn.reply import answer_executed, answer_settled, replay_reply
 from app.turn.run import run_turn
 from app.turn.transcript import CallMark, LoggedCall, Note, Transcript
 from tests.support.turn_journal import MemoryJournal, SteppedClock
@@ -26,11 +36,12 @@ from tests.support.turn_tools import MemoryTool, MemoryTools
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from app.engine.commands import PendingToolCall
     from app.engine.messages import Message
     from app.engine.streaming import StreamItem
     from app.log.calls import ReplyPart
     from app.policy.capability import CapabilitySet
-    from app.turn.ports import Provider
+    from app.turn.ports import Fact, Provider
     from app.turn.result import PendingApproval, TurnResult
 
 RUN_ID = "run_1"
@@ -57,6 +68,8 @@ class World:
         self.asked: dict[str, str] = {}
         self.notes: tuple[Note, ...] = ()
         self.interrupted_attempt: int | None = None
+        # What the log knows of open calls beyond what the journal shows, for every one of them.
+        self.known_of_calls: dict[str, Any] = {}
 
     @property
     def turn_id(self) -> str:
@@ -81,6 +94,13 @@ class World:
             self.asked.setdefault(pending.call_id, f"appr_{pending.call_id}")
         return result
 
+    def crash(self, kept: int) -> None:
+        """Lose everything but the first `kept` facts; the run is rebuilt from these alone."""
+        facts = self.journal.facts[:kept]
+        self.journal.commits = [tuple(facts)]
+        self.run = rebuilt(facts)
+        self.interrupted_attempt = _interrupted(facts)
+
     def transcript(self) -> Transcript:
         """The run as the log has it."""
         return Transcript(
@@ -97,21 +117,19 @@ class World:
         if not pending:
             return []
         parts = _calls(self.journal.of(MessageAssistant)[-1].content)
-        reply = self.run.messages()[self.run.projection_start()]
-        positions = [
-            position
-            for position, part in enumerate(getattr(reply, "content", ()))
-            if part.type == "tool_call"
+        return [
+            self._logged(part, open_call.position)
+            for part in parts
+            for open_call in pending
+            if open_call == _open_or_none(self.run, part.call_id or "")
         ]
-        by_position = dict(zip(positions, parts, strict=True))
-        return [self._logged(by_position[call.position], call.position) for call in pending]
 
     def _logged(self, part: ReplyPart, position: int) -> LoggedCall:
         call_id, tool, request_id = part.call_id or "", part.tool or "", part.request_id or ""
         starts = [one for one in self.journal.of(ToolStarted) if one.call_id == call_id]
         asked = self.asked.get(call_id)
         mark = CallMark.WAITING if asked is None else CallMark.ASKED
-        return LoggedCall(
+        logged = LoggedCall(
             call_id=call_id,
             request_id=request_id,
             tool=tool,
@@ -122,6 +140,53 @@ class World:
             attempts=len(starts),
             approval_id=asked,
         )
+        return replace(logged, **self.known_of_calls)
+
+
+def rebuilt(facts: Sequence[Fact]) -> AgentRun:
+    """The run as the log alone gives it back, without input history."""
+    run = AgentRun.new("do it")
+    for fact in facts:
+        match fact.payload:
+            case MessageAssistant() if fact.private is not None:
+                replay_reply(run, fact.private)
+            case ToolCompleted(call_id=call_id, result=text):
+                run.answer_tool_calls([answer_executed(_open(run, call_id), text)])
+            case ToolFailed(call_id=call_id, error=text):
+                run.answer_tool_calls([answer_executed(_open(run, call_id), text)])
+            case ToolSettled(call_id=call_id, result=text):
+                run.answer_tool_calls([answer_settled(_open(run, call_id), text)])
+            case _:
+                pass
+    return run
+
+
+def _open(run: AgentRun, call_id: str) -> PendingToolCall:
+    """The open call of that id; the last part of an id is its place among the batch's calls."""
+    found = _open_or_none(run, call_id)
+    assert found is not None, call_id
+    return found
+
+
+def _open_or_none(run: AgentRun, call_id: str) -> PendingToolCall | None:
+    reply = run.messages()[run.projection_start()]
+    assert isinstance(reply, AssistantMessage)
+    position, _ = tool_calls(reply.content)[int(call_id.rpartition("_")[2])]
+    return next((call for call in run.pending_tool_calls() if call.position == position), None)
+
+
+def _interrupted(facts: Sequence[Fact]) -> int | None:
+    """The attempt that was under way when the log ended."""
+    attempt = None
+    for fact in facts:
+        match fact.payload:
+            case StepStarted(attempt=begun):
+                attempt = begun
+            case MessageAssistant() | StepDiscarded():
+                attempt = None
+            case _:
+                pass
+    return attempt
 
 
 def _calls(parts: Sequence[ReplyPart]) -> list[ReplyPart]:
