@@ -1,4 +1,11 @@
-"""One turn: `run_turn`, its stages, the resume pre-pass, and the ports to the world.
+"""One turn: `run_turn`, its stages, and the ports to the world.
 
-asyncio is allowed here; SQL, HTTP, clocks and signers are not.
+asyncio is allowed here; SQL, HTTP, clocks and signers are not. Where to look:
+
+- the contract: `ports`, `options`, `agent`, `transcript`, `result`, `stream`
+- the stages: `run`, `prepass`, `loop`, with what they share in `context`
+- one model call: `request`, `dial`, `retry`, `model_step`, `reply`, `reply_facts`
+- one batch: `batch`, `call`, `classify`, `decided`, `gating`, `asking`, `verdict`
+- one execution: `execute`, `mutations`, `attempt`
+- what they rest on: `ledger`, `decision_report`, `schema`, `specs`, `taint`, `texts`, `limits`
 """

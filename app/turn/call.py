@@ -54,17 +54,15 @@ class OpenCall:
         return self.logged is not None and self.logged.mark is CallMark.ASKED
 
     @property
-    def is_started(self) -> bool:
-        """Whether a start was recorded, so that its effect may have happened."""
-        return self.logged is not None and self.logged.mark is CallMark.STARTED
+    def start(self) -> LoggedCall | None:
+        """What the log knows of a recorded start, after which its effect may have happened."""
+        is_started = self.logged is not None and self.logged.mark is CallMark.STARTED
+        return self.logged if is_started else None
 
     @property
-    def started_args(self) -> Arguments | None:
-        """The arguments of the last start, where the log has others than the proposal."""
-        if self.logged is None or self.logged.started_args is None:
-            return None
-        ran = parse_arguments(self.logged.started_args)
-        return ran if isinstance(ran, Arguments) else None
+    def is_started(self) -> bool:
+        """Whether a start was recorded."""
+        return self.start is not None
 
     @property
     def attempts(self) -> int:
@@ -84,6 +82,14 @@ def sent_text(call: ToolCall) -> str:
 def read_arguments(call: ToolCall) -> Arguments | Malformed:
     """The arguments of a call, or why they are malformed."""
     return parse_arguments(sent_text(call))
+
+
+def last_arguments(start: LoggedCall, proposed: Arguments) -> Arguments:
+    """What a started call ran with: the proposal, unless the log has other arguments."""
+    if start.started_args is None:
+        return proposed
+    ran = parse_arguments(start.started_args)
+    return ran if isinstance(ran, Arguments) else proposed
 
 
 def call_id(turn_number: int, step: int, index: int) -> str:

@@ -16,6 +16,7 @@ from app.policy.gate import Allow, Deny, Escalate, InjectContext, Modify
 from app.turn import texts
 from app.turn.asking import ask
 from app.turn.attempt import Raised, attempt
+from app.turn.call import last_arguments
 from app.turn.decided import decided, open_request, schema_problems, started
 from app.turn.gating import beyond_ceiling, ceiling_fact, gate, is_read_only
 from app.turn.verdict import Run, Settle, Verdict
@@ -52,13 +53,13 @@ async def _sound(ctx: TurnCtx, call: OpenCall, args: Arguments) -> Verdict:
     """Rows 5 to 8: a call with sound arguments, up to the gate."""
     if (missed := await _unadvertised(ctx, call, args)) is not None:
         return missed
-    if call.is_started:
+    if (start := call.start) is not None:
         # What is run again, and asked about, are the arguments that ran.
-        args = call.started_args or args
+        args = last_arguments(start, args)
     if (decision := ctx.ledger.take(call, args)) is not None:
         return await decided(ctx, call, args, decision=decision)
-    if call.is_started:
-        return await started(ctx, call, args)
+    if start is not None:
+        return await started(ctx, call, args, start=start)
     if call.is_asked:
         return await open_request(ctx, call, args)
     if problems := schema_problems(ctx, call, args):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from app.engine.usage import Usage
 from app.policy.taint import Trust
 from app.turn.ports import Fact
+from app.turn.result import EndedBy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,12 +29,7 @@ if TYPE_CHECKING:
     from app.turn.ledger import DecisionLedger
     from app.turn.options import RunTurnOptions
     from app.turn.ports import Clock, FailureKind, Journal, Provider, ToolExecutor
-    from app.turn.result import (
-        EndedBy,
-        GrantReplayClear,
-        PendingApproval,
-        UnattendedDenial,
-    )
+    from app.turn.result import GrantReplayClear, PendingApproval, UnattendedDenial
     from app.turn.schema import Schemas
     from app.turn.specs import PinnedSpecs
     from app.turn.stream import TurnStreamEvent
@@ -102,7 +98,7 @@ class TurnCtx:
     last_stop: str | None = None
     last_text: str = ""
     grounded: bool = False
-    ended_by: EndedBy | None = None
+    ended_by: EndedBy = EndedBy.FAILURE
     malformed_steps: int = 0
     denial_reprompts: int = 0
     denied_sigs: dict[tuple[str, bytes], str] = field(default_factory=dict)

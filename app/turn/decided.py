@@ -12,7 +12,6 @@ from app.engine.arguments import Arguments, Malformed, parse_arguments
 from app.log.approvals import ApprovalResolved
 from app.log.calls import PolicyRechecked
 from app.log.payload import CoveredBy
-from app.policy.capability import NO_CAPABILITIES
 from app.policy.gate import Deny
 from app.turn import texts
 from app.turn.asking import ask_anew, ask_to_rerun, still_asked
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from app.turn.call import OpenCall
     from app.turn.context import TurnCtx
     from app.turn.options import ApprovalDecision
+    from app.turn.transcript import LoggedCall
 
 
 async def decided(
@@ -105,28 +105,27 @@ async def open_request(ctx: TurnCtx, call: OpenCall, args: Arguments) -> Verdict
     )
 
 
-async def started(ctx: TurnCtx, call: OpenCall, args: Arguments) -> Verdict:
+async def started(ctx: TurnCtx, call: OpenCall, args: Arguments, *, start: LoggedCall) -> Verdict:
     """A call whose outcome is unknown. Nothing with an effect is run again silently."""
     required = ctx.tools.required_capabilities(call.tool)
     if is_read_only(required) or ctx.tools.is_idempotent(call.tool):
-        return await _run_again(ctx, call, args)
+        return await _run_again(ctx, call, args, start=start)
     return await _asked_to_rerun(ctx, call, args)
 
 
-async def _run_again(ctx: TurnCtx, call: OpenCall, args: Arguments) -> Verdict:
-    covered, sandbox_mode = NO_CAPABILITIES, None
-    if call.logged is not None:
-        covered, sandbox_mode = call.logged.covered, call.logged.sandbox_mode
+async def _run_again(
+    ctx: TurnCtx, call: OpenCall, args: Arguments, *, start: LoggedCall
+) -> Verdict:
     if (refusal := await _refused(ctx, call, args)) is not None:
         return _told(call, refusal)
-    if _grown(ctx, call, covered):
+    if _grown(ctx, call, start.covered):
         return await _asked_to_rerun(ctx, call, args)
     return Run(
         call=call,
         args=args,
         is_ordered=True,
         is_read_only=is_read_only(ctx.tools.required_capabilities(call.tool)),
-        sandbox_mode=sandbox_mode,
+        sandbox_mode=start.sandbox_mode,
         is_edited=args != call.args,
     )
 

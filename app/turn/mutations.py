@@ -101,4 +101,4 @@ async def _is_recorded(recorder: DispatchRecorder, mutation: DispatchMutation) -
 
 def _refused(run: Run) -> Settle:
     result = texts.mutation_unrecorded()
-    return Settle(call=run.call, result=result, outcome="denied_by_policy")
+    return Settle(call=run.call, result=result, outcome="denied_by_policy", facts=run.facts)

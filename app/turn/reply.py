@@ -123,7 +123,11 @@ def answer_settled(pending: PendingToolCall, text: str) -> ToolAnswer:
     """
     if pending.kind == "malformed":
         return pending.answer_malformed(Skip(reason=text))
-    return pending.answer((ToolResultJson(value=parse_json(text)),))
+    try:
+        value = parse_json(text)
+    except ValueError:
+        return pending.answer(text)
+    return pending.answer((ToolResultJson(value=value),))
 
 
 def result_of(pending: PendingToolCall, answer: ToolAnswer) -> ToolResult:

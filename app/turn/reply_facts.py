@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 from app.engine.arguments import Arguments
 from app.engine.messages import AssistantImage, AssistantText, Reasoning, ToolCall
@@ -60,6 +60,8 @@ def _parts(content: Iterable[AssistantContent], turn_number: int, step: int) -> 
                 yield _call_part(part, call_id(turn_number, step, next(index)))
             case AssistantImage():
                 pass  # The engine's own form, beside the event, keeps it.
+            case _:
+                assert_never(part)
 
 
 def _call_part(call: ToolCall, own_id: str) -> ReplyPart:

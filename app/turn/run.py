@@ -48,8 +48,8 @@ async def run_turn(  # noqa: PLR0913 - the signature is turn.md 2.1's
 ) -> TurnResult:
     """Drive the transcript's run until it pauses or ends. Raises ValueError for bad options."""
     max_steps = _max_steps(options)
-    if options.delegate_descriptors:
-        raise ValueError("delegate_descriptors: expected none, this version runs no workers")
+    if options.delegate_descriptors or options.question_answers:
+        raise ValueError("delegate_descriptors, question_answers: expected none in this version")
     specs = PinnedSpecs(tools.specs())
     ctx = TurnCtx(
         provider=provider,
@@ -80,9 +80,9 @@ async def _run_stages(ctx: TurnCtx) -> TurnResult:
     if not ctx.run.is_done():
         ctx.run.max_turns(ctx.run.turn() + ctx.max_steps)
     try:
-        for stage in _stages(ctx):
-            if await stage.run(ctx) is not StepOutcome.CONTINUE:
-                break
+        stages = iter(_stages(ctx))
+        while await next(stages).run(ctx) is StepOutcome.CONTINUE:
+            continue
     except TurnFailed as failed:
         ctx.ended_by = EndedBy.FAILURE
         failure = TurnFailure(failed.kind, failed.message)
@@ -139,8 +139,6 @@ def _keep_partial(ctx: TurnCtx, failed: TurnFailed, partial: Partial) -> MidStre
 def _result(
     ctx: TurnCtx, failure: TurnFailure | None, mid_stream: MidStreamFailure | None
 ) -> TurnResult:
-    if ctx.ended_by is None:
-        raise AssertionError("every way through the stages says how the turn ended")
     return TurnResult(
         messages=tuple(ctx.outputs),
         usage=ctx.total_usage,

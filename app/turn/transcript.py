@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class CallMark(StrEnum):
-    """What the log says of a call without a result (turn.md 1)."""
+    """What the log says of a call without a result (turn.md 1). A start outweighs a request."""
 
     ASKED = "asked"
     WAITING = "waiting"

@@ -166,6 +166,16 @@ async def test_a_schema_is_compiled_once_and_serves_the_next_call_too() -> None:
     assert world.tools.ran == ["read"]
 
 
+async def test_a_call_without_its_text_is_read_from_its_object() -> None:
+    whole = called("c1", "read", {"b": 1, "a": [2]})
+    bare = whole.tool_call.model_copy(update={"additional_params": None})
+    world = World(
+        [reply(whole.model_copy(update={"tool_call": bare})), reply(said("ok"))], MemoryTool("read")
+    )
+    await world.turn()
+    assert world.tools.calls[0].args_canonical == b'{"a":[2],"b":1}'
+
+
 async def test_a_call_without_a_name_is_an_unknown_tool_under_a_name_providers_take() -> None:
     world = World([reply(called("c1", "", {})), reply(said("ok"))], MemoryTool("read"))
     await world.turn()

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from app.turn.options import DelegateDescriptor, RunTurnOptions
-from app.turn.ports import CacheHint
+from app.turn.ports import CacheHint, FailureKind, ProviderError
 from app.turn.result import EndedBy, PendingApproval
+from tests.support.turn_journal import SteppedClock
 from tests.support.turn_provider import EndlessProvider, called, reply, said
 from tests.support.turn_tools import MemoryTool
 from tests.support.turn_world import World, approve
@@ -128,6 +129,16 @@ def test_the_repr_of_options_shows_no_argument_text() -> None:
     assert "hunter2" not in repr(options)
     assert "approval_decisions=1" in repr(options)
     assert "unattended=False" in repr(options)
+
+
+def test_the_repr_of_options_names_the_kind_of_a_port() -> None:
+    assert "clock=SteppedClock" in repr(RunTurnOptions(clock=SteppedClock()))
+
+
+async def test_a_turn_without_a_clock_waits_on_the_loops_timer() -> None:
+    refusal = ProviderError(FailureKind.TIMEOUT, "slow", retry_after=0.0)
+    world = World([[refusal], reply(said("x"))])
+    assert (await world.turn(clock=None)).text == "x"
 
 
 async def test_delegates_are_refused_while_nothing_can_run_them() -> None:

@@ -90,6 +90,14 @@ def test_a_settled_result_stands_as_json_and_an_executed_one_as_text() -> None:
     assert ran == refused == ToolResultText(text=text)
 
 
+def test_a_settled_text_that_is_no_json_stands_as_it_is() -> None:
+    run, private = run_of(called("c1", "read", {}), final())
+    replay_reply(run, private)
+    (pending,) = run.pending_tool_calls()
+    content = result_of(pending, answer_settled(pending, "cancelled")).content
+    assert content == (ToolResultText(text="cancelled"),)
+
+
 def test_a_malformed_call_without_an_action_has_an_empty_reason() -> None:
     run, private = run_of(called("c1", "read", "["), final())
     replay_reply(run, private)
@@ -163,6 +171,18 @@ async def test_a_name_that_is_empty_in_pieces_gets_one_too() -> None:
     name = ToolCallNameItem(internal_call_id=whole.internal_call_id, name="")
     world = World([reply(name, whole), reply(said("ok"))], MemoryTool("read"))
     assert (await world.turn()).text == "ok"
+
+
+async def test_a_run_that_was_left_between_reply_and_batch_fails_as_internal() -> None:
+    world = World([], MemoryTool("read"))
+    _, private = run_of(called("c1", "read", {}), final())
+    turn, stored = decode_reply(private)
+    world.run.next_step()
+    world.run.record_streamed_completion_call(stored.usage)
+    world.run.streamed_turn(turn)
+    result = await world.turn()
+    assert result.failure is not None
+    assert result.failure.kind is FailureKind.INTERNAL
 
 
 async def test_arguments_that_belong_to_no_call_fail_the_turn() -> None:

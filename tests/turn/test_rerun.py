@@ -168,6 +168,13 @@ async def test_what_runs_again_are_the_arguments_that_ran() -> None:
     assert world.journal.of(ToolCompleted)[-1].result.startswith("The approver changed this call")
 
 
+async def test_unreadable_arguments_of_a_start_count_as_the_proposal() -> None:
+    world = await started(idempotent=True)
+    world.known_of_calls = {"started_args": "["}
+    await world.turn()
+    assert world.tools.calls[0].args_canonical == b'{"n":1}'
+
+
 async def test_the_card_of_a_re_run_shows_the_arguments_that_ran() -> None:
     world = await started()
     world.known_of_calls = {"started_args": '{"n":2}'}

@@ -131,6 +131,13 @@ async def test_reasoning_cut_by_the_length_limit_fails_the_turn_without_a_break(
     assert (result.text, result.messages) == ("", ())
 
 
+async def test_an_empty_reply_cut_by_the_length_limit_leaves_no_message() -> None:
+    world = World([[final(stop="length")]])
+    result = await world.turn()
+    assert (result.ended_by, result.messages) == (EndedBy.FAILURE, ())
+    assert world.journal.types == ["step.started"]
+
+
 async def test_an_attempt_that_was_cut_off_is_taken_back_and_counted() -> None:
     world = World([reply(called("c1", "read", {})), reply(said("hi"))], MemoryTool("read"))
     world.interrupted_attempt = 2
