@@ -47,8 +47,6 @@ RUN_EVENTS: Final = (
 )
 # A turn that pauses, or completes a step, has got somewhere; one that only began has not.
 PROGRESS_EVENTS: Final = ("run.started", "run.resumed", "run.paused", "step.completed")
-# More than any run may take: the turn sets its own budget before it asks the model for anything.
-REPLAY_TURNS: Final = 1_000_000
 
 
 @dataclass(slots=True)
@@ -121,7 +119,7 @@ async def standing(
         history = fold_history(earlier, before_run=run.id)
         said = next(event for event in events if event.type == "message.user")
         checkpoint = AgentRun.new(user_message(said.data)).with_history(history)
-    fold = _Fold(checkpoint.max_turns(REPLAY_TURNS), at, decided)
+    fold = _Fold(checkpoint, at, decided)
     for event in events:
         fold.take(event)
     fold.standing.active.ended()

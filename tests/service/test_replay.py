@@ -1,0 +1,363 @@
+"""Where a run stands: the same from a checkpoint and from the whole log (turn.md 4)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from app.policy.capability import Capability
+from app.service.replay import Standing, stalled_turns, standing
+from app.turn.options import ApprovalDecision, ApprovalOverride
+from app.turn.transcript import CallMark, LoggedCall, Note
+from tests.support.logbook import Logbook, malformed_call, tool_call
+from tests.support.records import run_record
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from app.engine.agent_run import AgentRun
+    from app.service.ports import Session
+
+
+async def stands(log: Logbook, decided: Mapping[str, ApprovalDecision] | None = None) -> Standing:
+    return await standing(cast("Session", log), run_record(), decided or {})
+
+
+async def stalled(log: Logbook) -> int:
+    return await stalled_turns(cast("Session", log), run_record())
+
+
+def begun(*texts: str) -> Logbook:
+    log = Logbook()
+    log.said(*(texts or ("go",)))
+    log.started()
+    return log
+
+
+def with_batch(*calls: Any) -> tuple[Logbook, list[str]]:
+    log = begun()
+    log.step_started()
+    return log, log.reply(*(calls or (tool_call("a"), tool_call("b"))))
+
+
+def decision(*, approved: bool = True, **fields: Any) -> ApprovalDecision:
+    return ApprovalDecision(
+        request_id="a", tool_name="http_post", args_json="{}", approved=approved, **fields
+    )
+
+
+def noted(text: str, edit: str = "") -> ApprovalDecision:
+    return decision(override=ApprovalOverride(edit, text))
+
+
+def document(run: AgentRun) -> str:
+    return run.dump_json()
+
+
+async def test_a_run_that_was_only_accepted_is_about_to_ask_the_model() -> None:
+    log = Logbook()
+    log.said("one", "two")
+    state = await stands(log)
+    assert state.run.state() == "preparing_request"
+    assert state.user_text == "one\ntwo"
+    assert state.transcript().turn_number == 1
+    assert state.transcript().open_calls == ()
+
+
+async def test_earlier_runs_are_its_history_and_not_its_calls() -> None:
+    log = Logbook(run_id="run_0")
+    log.said("before")
+    log.started()
+    (old,) = log.reply(tool_call("a"))
+    log.completed(old)
+    log.reply(text="answered")
+    log.run_id = "run_1"
+    log.said("now")
+    state = await stands(log)
+    assert len(state.run.input_history()) == 4
+    assert state.executed == set()
+
+
+async def test_a_reply_that_is_in_the_log_is_not_asked_for_again() -> None:
+    """F5, F38: the batch stands open in the machine, as the model emitted it."""
+    log, (first, second) = with_batch()
+    state = await stands(log)
+    assert state.run.state() == "executing_tools"
+    assert [call.tool_call.id for call in state.run.pending_tool_calls()] == ["a", "b"]
+    assert [(call.call_id, call.mark) for call in state.transcript().open_calls] == [
+        (first, CallMark.WAITING),
+        (second, CallMark.WAITING),
+    ]
+
+
+async def test_an_answer_that_is_in_the_log_is_the_run_s_answer() -> None:
+    log = begun()
+    log.step_started()
+    log.reply(text="done")
+    response = (await stands(log)).run.response()
+    assert response is not None
+    assert response.output == "done"
+
+
+async def test_positions_count_every_part_of_the_message() -> None:
+    log = begun()
+    log.step_started()
+    log.reply(tool_call("a"), tool_call("b"), text="let me see")
+    state = await stands(log)
+    assert [call.position for call in state.transcript().open_calls] == [1, 2]
+
+
+async def test_results_in_the_log_close_their_calls() -> None:
+    log, (first, second) = with_batch()
+    log.tool_started(first)
+    log.completed(first, "sent")
+    state = await stands(log)
+    assert [call.call_id for call in state.transcript().open_calls] == [second]
+    assert state.executed == {first}
+    assert len(state.run.pending_tool_calls()) == 1
+
+
+async def test_a_closed_batch_leads_to_the_next_model_call() -> None:
+    log, (first, second) = with_batch()
+    log.failed(first)
+    log.settled(second)
+    assert (await stands(log)).run.state() == "preparing_request"
+
+
+async def test_a_malformed_call_is_answered_as_the_turn_answers_it() -> None:
+    log, (call_id,) = with_batch(malformed_call("a"))
+    log.settled(call_id, '{"code":"malformed_arguments"}', "malformed_arguments")
+    assert (await stands(log)).run.state() == "preparing_request"
+
+
+def paused_log() -> tuple[Logbook, list[str]]:
+    log, ids = with_batch()
+    log.completed(ids[0], "read")
+    log.asked("appr_1", ids[1])
+    return log, ids
+
+
+async def test_the_checkpoint_and_the_whole_log_give_the_same_machine() -> None:
+    """turn.md 4.1: the checkpoint is a short cut, never another truth."""
+    bare, ids = paused_log()
+    bare.paused("appr_1")
+    whole = await stands(bare)
+    cut, _ = paused_log()
+    cut.checkpointed(whole.run)
+    cut.paused("appr_1")
+    short = await stands(cut)
+    assert document(short.run) == document(whole.run)
+    assert short.transcript().open_calls == whole.transcript().open_calls
+    for log in (bare, cut):
+        log.resolved("appr_1", ids[1], "approved")
+        log.resumed()
+        log.tool_started(ids[1])
+        log.completed(ids[1], "sent")
+        log.step_started()
+        log.reply(text="done", turn=2)
+    assert document((await stands(cut)).run) == document((await stands(bare)).run)
+
+
+@pytest.mark.parametrize("broken", [b"{}", b"not json", b'{"format":99}'])
+async def test_a_checkpoint_that_does_not_load_is_rebuilt_from_the_log(broken: bytes) -> None:
+    bare, _ = paused_log()
+    cut, _ = paused_log()
+    cut.checkpointed(broken)
+    assert document((await stands(cut)).run) == document((await stands(bare)).run)
+
+
+async def test_f46_two_copies_of_a_paused_run_share_nothing() -> None:
+    log, _ = paused_log()
+    one, other = await stands(log), await stands(log)
+    before = document(other.run)
+    (pending,) = one.run.pending_tool_calls()
+    one.run.answer_tool_call(pending.answer("x"))
+    assert document(other.run) == before
+
+
+async def test_a_request_marks_its_call_and_names_itself() -> None:
+    log, (_, second) = paused_log()
+    (call,) = (await stands(log)).transcript().open_calls
+    assert call == LoggedCall(
+        call_id=second,
+        request_id="b",
+        tool="http_post",
+        position=1,
+        turn_id="turn_1",
+        step=1,
+        mark=CallMark.ASKED,
+        approval_id="appr_1",
+    )
+
+
+async def test_open_approvals_are_those_of_calls_without_a_result() -> None:
+    log, (first, second) = with_batch()
+    log.asked("appr_1", first)
+    log.asked("appr_2", second)
+    log.settled(first)
+    assert (await stands(log)).open_approvals() == ["appr_2"]
+
+
+async def test_a_start_uses_its_decision_up() -> None:
+    """F19, I2: what started is not started again by the decision that let it start."""
+    log, (first, _) = with_batch()
+    log.asked("appr_1", first)
+    log.resolved("appr_1", first, "approved")
+    log.tool_started(first)
+    state = await stands(log, {"appr_1": decision(covered=frozenset({Capability.LOCAL_WRITE}))})
+    call = state.transcript().open_calls[0]
+    assert (call.mark, call.approval_id, call.attempts) == (CallMark.STARTED, None, 1)
+    assert call.covered == {Capability.LOCAL_WRITE}
+    assert state.open_approvals() == []
+
+
+async def test_a_started_call_remembers_what_ran() -> None:
+    log, (first, _) = with_batch()
+    log.asked("appr_1", first)
+    log.tool_started(first)
+    edited = decision(override=ApprovalOverride('{"n":1}', ""), sandbox_mode="relaxed")
+    call = (await stands(log, {"appr_1": edited})).transcript().open_calls[0]
+    assert (call.started_args, call.sandbox_mode) == ('{"n":1}', "relaxed")
+
+
+async def test_a_started_call_that_is_asked_again_stays_started() -> None:
+    """T136: the new request is about the re-run, and its answer is used by the next start."""
+    log, (first, _) = with_batch()
+    log.tool_started(first)
+    log.asked("appr_2", first)
+    call = (await stands(log)).transcript().open_calls[0]
+    assert (call.mark, call.approval_id) == (CallMark.STARTED, "appr_2")
+
+
+async def test_a_superseded_request_is_forgotten_and_a_start_is_not() -> None:
+    log, (first, second) = with_batch()
+    log.tool_started(first)
+    for approval_id, call_id in (("appr_1", first), ("appr_2", second)):
+        log.asked(approval_id, call_id)
+        log.resolved(approval_id, call_id, "superseded", "superseded")
+    marks = [(c.mark, c.approval_id) for c in (await stands(log)).transcript().open_calls]
+    assert marks == [(CallMark.STARTED, None), (CallMark.WAITING, None)]
+
+
+async def test_a_late_word_on_a_superseded_request_says_nothing_of_the_new_one() -> None:
+    log, (first, _) = with_batch()
+    log.asked("appr_1", first)
+    log.asked("appr_2", first)
+    log.resolved("appr_1", first, "superseded", "superseded")
+    assert (await stands(log)).transcript().open_calls[0].approval_id == "appr_2"
+
+
+async def test_f32_a_request_that_a_session_answered_need_not_be_answered_again() -> None:
+    log, (first, _) = with_batch()
+    log.asked("appr_1", first)
+    log.resolved("appr_1", first, "approved", "session")
+    call = (await stands(log)).transcript().open_calls[0]
+    assert (call.mark, call.approval_id) == (CallMark.ASKED, None)
+
+
+async def test_a_note_stands_behind_the_results_of_its_batch() -> None:
+    """T62: prompt, reply, results, note."""
+    log, (first, second) = with_batch()
+    log.asked("appr_1", first)
+    log.tool_started(first)
+    log.completed(first)
+    log.completed(second)
+    state = await stands(log, {"appr_1": noted("mind the gap")})
+    assert state.transcript().notes == (Note(after_messages=3, text="mind the gap"),)
+
+
+async def test_the_note_of_a_later_batch_stands_behind_the_later_results() -> None:
+    log, (first, second) = with_batch()
+    log.completed(first)
+    log.completed(second)
+    log.step_started()
+    (third,) = log.reply(tool_call("c"))
+    log.asked("appr_1", third)
+    log.tool_started(third)
+    state = await stands(log, {"appr_1": noted("careful")})
+    assert state.transcript().notes == (Note(after_messages=5, text="careful"),)
+
+
+async def test_an_attempt_without_a_reply_is_to_be_taken_back() -> None:
+    log = begun()
+    log.step_started()
+    assert (await stands(log)).interrupted_attempt == 1
+    log.step_started(attempt=2)
+    assert (await stands(log)).interrupted_attempt == 2
+
+
+async def test_an_attempt_that_was_taken_back_or_answered_is_done_with() -> None:
+    log = begun()
+    log.step_started()
+    log.step_discarded()
+    assert (await stands(log)).interrupted_attempt is None
+    log.step_started(attempt=2)
+    log.reply(text="done")
+    assert (await stands(log)).interrupted_attempt is None
+
+
+async def test_a_reply_that_was_cut_off_has_no_place_in_the_machine() -> None:
+    log = begun()
+    log.step_started()
+    log.cut_off("half")
+    assert [message.role for message in (await stands(log)).run.messages()] == ["user"]
+
+
+async def test_what_was_settled_since_the_pause_is_told_once() -> None:
+    log, (_, second) = paused_log()
+    log.paused("appr_1")
+    log.resolved("appr_1", second, "approved")
+    assert (await stands(log)).settled == ["appr_1"]
+    log.resumed()
+    assert (await stands(log)).settled == []
+
+
+async def test_a_resumed_run_counts_its_turns() -> None:
+    log, _ = paused_log()
+    log.paused("appr_1")
+    log.resumed()
+    assert (await stands(log)).transcript().turn_number == 3
+
+
+async def test_f133_only_time_worked_counts() -> None:
+    """Neither waiting for a person nor the time between a worker's end and the next one."""
+    log = begun()
+    log.pass_(2)
+    log.step_started()
+    log.reply(tool_call("a"))
+    log.pass_(1)
+    log.asked("appr_1", "call_1_1_0")
+    log.paused("appr_1")
+    log.pass_(600)
+    log.resolved("appr_1", "call_1_1_0", "approved")
+    log.pass_(1)
+    log.resumed()
+    log.pass_(4)
+    log.tool_started("call_1_1_0")
+    log.pass_(300)
+    log.resumed(3)
+    log.pass_(8)
+    log.completed("call_1_1_0")
+    assert (await stands(log)).active.seconds == 2 + 1 + 4 + 8
+
+
+async def test_turns_that_got_nowhere_are_counted_in_a_row() -> None:
+    log = begun()
+    assert await stalled(log) == 1
+    log.resumed(2)
+    log.step_started()
+    log.resumed(3)
+    assert await stalled(log) == 3
+
+
+async def test_a_step_and_a_pause_are_progress() -> None:
+    log = begun()
+    log.resumed(2)
+    log.step_completed()
+    assert await stalled(log) == 0
+    log.resumed(3)
+    log.paused()
+    assert await stalled(log) == 0
+    log.resumed(4)
+    assert await stalled(log) == 1
