@@ -46,17 +46,18 @@ def serve(
 ) -> None:
     """Serve the API, with a worker in the same process."""
     settings = _prepared()
-    with _uncollected():
-        from app.cli.greeting import greeting
-        from app.cli.serving import ServeOptions
-        from app.cli.serving import serve as serve_until_signal
-        from app.cli.sockets import PortTaken
+    from app.cli.sockets import PortTaken, base_address, listening_socket
 
-    def greet(address: str) -> None:
-        print(greeting(settings, address, print_token=print_token), flush=True)
+    with _told(failed=(PortTaken,)), listening_socket(host, port) as listener:
+        with _uncollected():
+            from app.cli.greeting import greeting
+            from app.cli.serving import serve as serve_until_signal
 
-    with _told(failed=(PortTaken,)):
-        serve_until_signal(settings, ServeOptions(host, port, worker, migrate), greet=greet)
+        def greet() -> None:
+            address = base_address(host, listener.getsockname()[1])
+            print(greeting(settings, address, print_token=print_token), flush=True)
+
+        serve_until_signal(settings, listener, worker=worker, migrate=migrate, greet=greet)
 
 
 @app.command()

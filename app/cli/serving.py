@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from contextlib import contextmanager
-from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -16,16 +16,17 @@ import uvicorn
 import uvloop
 from typing_extensions import override
 
-from app.cli.sockets import base_address, listening_socket
 from app.main import open_house
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Awaitable, Callable, Iterator, Sequence
+    from contextlib import AbstractAsyncContextManager
     from types import FrameType
 
     from fastapi import FastAPI
 
+    from app.main import House
     from app.settings import Settings
 
 FRAME_BYTES: Final = 64 * 1024
@@ -35,34 +36,32 @@ SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 log = structlog.get_logger("turngate.serve")
 
 
-@dataclass(frozen=True, slots=True)
-class ServeOptions:
-    """What the command line says about serving."""
+def serve(
+    settings: Settings,
+    listener: socket.socket,
+    *,
+    worker: bool,
+    migrate: bool,
+    greet: Callable[[], None],
+) -> None:
+    """Serve on `listener` until a signal; `greet` is called once requests are taken.
 
-    host: str
-    port: int
-    worker: bool
-    migrate: bool
-
-
-def serve(settings: Settings, options: ServeOptions, *, greet: Callable[[str], None]) -> None:
-    """Serve until a signal; `greet` is called with the base address once requests are taken.
-
-    Raises PortTaken, StoreUnavailable.
+    Raises StoreUnavailable.
     """
-    with listening_socket(options.host, options.port) as listener:
-        address = base_address(options.host, listener.getsockname()[1])
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_serve(settings, options, listener, lambda: greet(address)))
+    house = partial(open_house, settings, worker=worker, migrate=migrate)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_serve(house, listener, greet))
 
 
 async def _serve(
-    settings: Settings, options: ServeOptions, listener: socket.socket, greet: Callable[[], None]
+    opening: Callable[[], AbstractAsyncContextManager[House]],
+    listener: socket.socket,
+    greet: Callable[[], None],
 ) -> None:
     loop, asked = asyncio.get_running_loop(), asyncio.Event()
     for each in SIGNALS:
         loop.add_signal_handler(each, asked.set)
-    async with open_house(settings, worker=options.worker, migrate=options.migrate) as house:
+    async with opening() as house:
         server = DrainingServer(server_config(house.app), drain=house.drain, greet=greet)
         for each in SIGNALS:
             loop.add_signal_handler(each, server.handle_exit, each, None)

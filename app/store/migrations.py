@@ -10,15 +10,14 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from alembic.config import Config
 from pgqueuer.adapters.drivers.asyncpg import AsyncpgDriver
 
-from alembic import command
 from app.store.connections import connect
 from app.store.wakes import SCHEMA, queries
 
 if TYPE_CHECKING:
     import asyncpg
+    from alembic.config import Config
 
 HEAD: Final = "0001"
 SCRIPTS: Final = Path(__file__).parents[2] / "alembic"
@@ -48,7 +47,7 @@ async def migrate(dsn: str) -> bool:
         if await is_current(connection):
             return False
         # Alembic's command wants a loop of its own.
-        await asyncio.to_thread(command.upgrade, alembic_config(dsn), "head")
+        await asyncio.to_thread(_upgrade_tables, dsn)
         await _upgrade_queue(connection)
     finally:
         await connection.close()
@@ -64,8 +63,16 @@ async def is_current(connection: asyncpg.Connection[asyncpg.Record]) -> bool:
     return bool(tables == HEAD and queue == _queue_version())
 
 
+def _upgrade_tables(dsn: str) -> None:
+    from alembic import command  # noqa: PLC0415 - nearly every start finds nothing to do
+
+    command.upgrade(alembic_config(dsn), "head")
+
+
 def alembic_config(dsn: str) -> Config:
     """Alembic's configuration for a database."""
+    from alembic.config import Config  # noqa: PLC0415 - it takes a fifth of a start
+
     config = Config()
     config.set_main_option("script_location", str(SCRIPTS))
     config.set_main_option("path_separator", "os")
