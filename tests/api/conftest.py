@@ -1,0 +1,54 @@
+"""The application on a real store, for the tests of the edge.
+
+Opening a store takes far longer than a request, so the tests that ask for a world share one store,
+on one event loop. Each has a tenant and a clock of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+import pytest_asyncio
+
+from app.store.open import Store
+from tests.support.api_world import ApiWorld, api_world
+from tests.support.server import Served, served
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run whatever asks for the shared store on the loop that the store lives on."""
+    for item in items:
+        if isinstance(item, pytest.Function) and "shared_store" in item.fixturenames:
+            item.add_marker(pytest.mark.asyncio(loop_scope="session"))
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def shared_store(dsn: str) -> AsyncIterator[Store]:
+    """A store for all of these tests."""
+    async with Store.open(dsn, process="process-of-the-edge") as opened:
+        yield opened
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def world(shared_store: Store) -> AsyncIterator[ApiWorld]:
+    """The application, and a tenant of its own."""
+    async with api_world(shared_store) as opened:
+        yield opened
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def listening(shared_store: Store) -> AsyncIterator[Served]:
+    """The application behind a real server, for all tests of streams."""
+    async with served(shared_store, "nobody") as opened:
+        yield opened
+
+
+@pytest.fixture
+def streaming(listening: Served, tenant: str) -> Served:
+    """The listening application, for the people of a tenant of the test's own."""
+    return replace(listening, tenant=tenant)
