@@ -211,6 +211,15 @@ async def test_cancelling_the_turn_cancels_and_awaits_the_tools() -> None:
     assert "tool.completed" not in world.journal.types
 
 
+async def test_a_tool_that_meets_the_loss_of_the_lease_ends_the_turn() -> None:
+    async def body(call: ToolInvocation) -> ToolOutcome:
+        raise LeaseLost("taken over")
+
+    world = World([reply(called("c1", "read", {}))], MemoryTool("read", body=body))
+    with pytest.raises(LeaseLost):
+        await world.turn()
+
+
 async def test_a_journal_that_fails_inside_a_batch_raises_its_own_error() -> None:
     class Fenced(MemoryJournal):
         @override
