@@ -1,0 +1,63 @@
+"""Who is stirred when a log grows, and that nobody is kept when they have gone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, cast
+
+from app.service.wakeups import Wakeups
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from app.log.envelope import Event
+    from app.service.ports import Signals
+
+
+@dataclass
+class Bell:
+    """The port `Signals`, rung by hand."""
+
+    commit: list[Callable[[str, Sequence[Event]], None]] = field(default_factory=list)
+    head: list[Callable[[str, int], None]] = field(default_factory=list)
+
+    def on_commit(self, heard: Callable[[str, Sequence[Event]], None]) -> None:
+        self.commit.append(heard)
+
+    def on_head(self, heard: Callable[[str, int], None]) -> None:
+        self.head.append(heard)
+
+
+def listening() -> tuple[Bell, Wakeups]:
+    bell, wakeups = Bell(), Wakeups()
+    wakeups.listen(cast("Signals", bell))
+    return bell, wakeups
+
+
+def test_a_commit_of_this_process_stirs_those_who_wait_for_the_conversation() -> None:
+    bell, wakeups = listening()
+    with wakeups.of_conversation("conv_1") as one, wakeups.of_conversation("conv_2") as other:
+        bell.commit[0]("conv_1", [])
+        assert (one.is_set(), other.is_set()) == (True, False)
+
+
+def test_a_commit_of_another_process_stirs_them_as_well() -> None:
+    bell, wakeups = listening()
+    with wakeups.of_conversation("conv_1") as one:
+        bell.head[0]("conv_1", 7)
+        assert one.is_set()
+
+
+def test_f66_every_waiter_of_a_conversation_is_stirred() -> None:
+    bell, wakeups = listening()
+    with wakeups.of_conversation("conv_1") as one, wakeups.of_conversation("conv_1") as other:
+        bell.head[0]("conv_1", 7)
+        assert (one.is_set(), other.is_set()) == (True, True)
+
+
+def test_whoever_has_gone_is_forgotten() -> None:
+    bell, wakeups = listening()
+    with wakeups.of_conversation("conv_1"):
+        pass
+    bell.head[0]("conv_1", 7)
+    assert not wakeups._waiting
