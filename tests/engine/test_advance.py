@@ -132,6 +132,10 @@ def test_output_mode_is_looked_at_before_real_calls() -> None:
     assert expect_call_model(run).turn == 2
     run.model_response(turn(call("a"), call("b", "final_result"), policy=policy))
     assert expect_done(run).output == '{"x":1}'
+    strict = AgentRun.new("question").max_turns(3).with_output_validation({"required": ["y"]}, 1)
+    expect_call_model(strict)
+    strict.model_response(turn(call("a", "final_result"), policy=policy))
+    assert expect_call_model(strict).turn == 2
     assert expect_done(run) == run.response()
 
 
@@ -146,4 +150,27 @@ def test_no_step_follows_from_a_state_that_waits_or_has_failed() -> None:
     with pytest.raises(UnknownToolCall):
         run.resolve_unhandled_invalid_tool_call()
     with pytest.raises(ProtocolViolation, match="next_step called after the run already failed"):
+        run.next_step()
+
+
+def test_a_step_can_be_asked_for_again() -> None:
+    """A24, A25, A176"""
+    run = AgentRun.new("question").max_turns(2)
+    first = expect_call_model(run)
+    run = AgentRun.load(run.dump())
+    assert expect_call_model(run) == first
+    answered(run, call("a"))
+    assert expect_call_tools(run) == expect_call_tools(run)
+    run.tool_results([result("a", "1")])
+    expect_call_model(run)
+    answered(run, text("done"))
+    assert expect_done(run) == expect_done(run)
+    assert expect_done(AgentRun.load(run.dump())) == expect_done(run)
+
+
+def test_a_failed_call_quotes_its_detail() -> None:
+    """A158"""
+    run = started()
+    run.model_response(turn(text("a"), finish=FinishReason(kind="failed", detail="overloaded")))
+    with pytest.raises(CompletionError, match="the model call failed: overloaded"):
         run.next_step()

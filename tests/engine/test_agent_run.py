@@ -8,14 +8,28 @@ import pytest
 
 from app.engine.agent_run import AgentRun
 from app.engine.commands import (
+    Ignore,
+    NeedsResolution,
+    Repeat,
+    Retry,
     RunEntry,
+    TurnRetried,
 )
+from app.engine.errors import UnknownToolCall
 from app.engine.messages import UserMessage
+from app.engine.usage import Usage
 from tests.engine.run_driving import (
+    answered,
     call,
+    expect_call_model,
+    expect_call_tools,
+    expect_done,
     in_batch,
     result,
     started,
+    stopped_at,
+    streamed,
+    text,
 )
 
 QUESTION = UserMessage.of_text("question")
@@ -71,3 +85,35 @@ def test_a_wrong_argument_is_a_value_error_in_any_state() -> None:
         with pytest.raises(ValueError, match=r"expected|Input should be"):
             method(wrong)
     assert run.dump() == before
+
+
+def test_every_method_of_a_run_leads_on() -> None:
+    """A7, A136, A147 and agent-run.md 13: one run through all that can be fed to it."""
+    run = AgentRun.new("question").max_turns(9).max_invalid_tool_call_retries(2)
+    expect_call_model(run)
+    assert run.reissue().turn == 1
+    run.record_streamed_completion_call(Usage())
+    stopped = stopped_at(call("a", "unknown"))
+    run.resolve_streamed_invalid_tool_call(*stopped, Retry(feedback="use add"))
+    expect_call_model(run)
+    assert isinstance(answered(run, call("b", "unknown")), NeedsResolution)
+    assert run.resolve_invalid_tool_call(Retry(feedback="use add")) == TurnRetried()
+    expect_call_model(run)
+    answered(run, call("c", "unknown"), call("d"))
+    with pytest.raises(UnknownToolCall):
+        run.clone().resolve_unhandled_invalid_tool_call()
+    run.resolve_invalid_tool_call(Ignore())
+    run.answer_tool_call(expect_call_tools(run).calls[0].answer("1"))
+    expect_call_model(run)
+    run.streamed_turn(streamed(text("one")))
+    run.retry_model_turn(Repeat())
+    expect_call_model(run)
+    answered(run, call("e"))
+    expect_call_tools(run)
+    run.tool_results([result("e", "2")])
+    expect_call_model(run)
+    answered(run, text("two"))
+    run.replace_accepted_turn([text("three")])
+    run = AgentRun.load(run.dump_json())
+    response = expect_done(run)
+    assert (response.output, response.requests(), run.turn()) == ("three", 6, 6)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pytest
 
 from app.engine.errors import NonCanonicalHistory
-from app.engine.history import require_canonical
+from app.engine.history import require_canonical, text_result
 from app.engine.messages import (
     AssistantContent,
     AssistantMessage,
@@ -92,3 +92,7 @@ def test_any_other_history_is_refused_with_its_first_fault(case: Case) -> None:
     """A165"""
     with pytest.raises(NonCanonicalHistory, match=case.fault):
         require_canonical(case.history)
+
+
+def test_a_text_result_is_the_result_of_its_call() -> None:
+    assert text_result(call("a"), "1") == result("a", "1")

@@ -9,6 +9,7 @@ from app.engine.agent_run import AgentRun
 from app.engine.commands import (
     Continue,
     Fail,
+    Ignore,
     NeedsResolution,
     Repair,
     Retry,
@@ -24,6 +25,7 @@ from app.engine.errors import (
 )
 from app.engine.messages import AssistantMessage, ToolCall, UserMessage
 from app.engine.turn_policy import ToolChoice, TurnPolicy
+from app.engine.usage import Usage
 from tests.engine.run_driving import (
     answered,
     call,
@@ -209,3 +211,47 @@ def test_the_reasons_of_invalid_calls_differ() -> None:
     assert contexts[-1].args == "[1]"
     assert contexts[-1].allowed_tools == ("add",)
     assert contexts[-1].chat_history == run.messages()
+
+
+def test_a_turn_needs_a_pending_call_that_is_not_recorded_yet() -> None:
+    """A22, A23"""
+    run = AgentRun.new("question")
+    with pytest.raises(ProtocolViolation, match="model_response called without a pending"):
+        answered(run, text("a"))
+    expect_call_model(run)
+    run.record_streamed_completion_call(Usage())
+    with pytest.raises(ProtocolViolation, match="after record_streamed_completion_call"):
+        answered(run, text("a"))
+    assert len(run.completion_calls()) == 1
+    with pytest.raises(ProtocolViolation, match="without a pending invalid tool call"):
+        run.resolve_invalid_tool_call(Fail())
+
+
+def test_ignored_calls_leave_the_turn_and_positions_close_up() -> None:
+    """A187"""
+    run = started(2)
+    answered(run, call("a", "unknown"), call("b"), call("c", "unknown"))
+    run.resolve_invalid_tool_call(Ignore())
+    assert run.resolve_invalid_tool_call(Ignore()) == Continue(response_hook_suppressed=False)
+    (pending,) = expect_call_tools(run).calls
+    assert (pending.position, pending.tool_call) == (0, call("b"))
+
+
+def test_a_skip_after_an_ignored_call_finds_its_place() -> None:
+    run = started(2)
+    answered(run, call("a", "unknown"), call("b", "unknown"), call("c"))
+    run.resolve_invalid_tool_call(Ignore())
+    assert run.pending_invalid_tool_call() is not None
+    outcome = run.resolve_invalid_tool_call(Skip(reason="no"))
+    assert outcome == Continue(response_hook_suppressed=True)
+    assert run.pending_invalid_tool_call() is None
+    assert result_texts(expect_call_model(run).prompt) == ["no", texts.NOT_EXECUTED]
+
+
+def test_a_repaired_call_runs_under_its_new_name() -> None:
+    """A16, A85"""
+    run = started(2)
+    answered(run, text("note"), call("a", "default_api"))
+    run.resolve_invalid_tool_call(Repair(tool_name="add"))
+    assert expect_call_tools(run).calls[0].tool_call == call("a")
+    assert run.messages()[-1] == AssistantMessage(content=(text("note"), call("a")))

@@ -7,6 +7,7 @@ import pytest
 
 from app.engine.agent_run import AgentRun
 from app.engine.messages import UserMessage
+from app.engine.texts import INTERRUPTED
 from app.engine.turn_policy import ToolChoice, TurnPolicy
 from tests.engine.run_driving import (
     ADD,
@@ -15,6 +16,7 @@ from tests.engine.run_driving import (
     expect_done,
     in_batch,
     malformed,
+    result_texts,
     started,
     stopped_at,
     text,
@@ -31,7 +33,7 @@ def test_the_response_says_what_the_run_says() -> None:
     run = started()
     run.model_response(turn(text("answer"), usage=tokens(3, 4)))
     response = expect_done(run)
-    assert run.response() == response
+    assert AgentRun.load(run.dump()).response() == run.response() == response
     assert run.usage() == response.usage == tokens(3, 4)
     assert run.messages() == response.messages
     assert [message.role for message in response.messages] == ["user", "assistant"]
@@ -123,3 +125,15 @@ def test_a_run_equals_another_with_the_same_document() -> None:
     assert started() != started(2)
     with pytest.raises(TypeError, match="cannot be hashed"):
         hash(started())
+
+
+def test_usage_and_history_are_those_of_the_record() -> None:
+    """A175"""
+    run = in_batch(call("a"), call("b"))
+    run.answer_tool_call(run.pending_tool_calls()[1].answer("2"))
+    assert run.full_history()[:-1] == run.messages()
+    assert result_texts(run.full_history()[-1]) == [INTERRUPTED, "2"]
+    billed = started()
+    billed.record_streamed_completion_call(tokens(1, 2))
+    assert billed.usage() == tokens(1, 2)
+    assert [one.usage for one in billed.completion_calls()] == [tokens(1, 2)]

@@ -10,7 +10,15 @@ from app.engine.assembler import StreamedTurnAssembler
 from app.engine.commands import Fail, Ignore, Repair, Retry, Skip, Stop
 from app.engine.errors import PromptCancelled, ProtocolViolation, UnknownToolCall
 from app.engine.messages import AssistantMessage
-from app.engine.streaming import Ignored, Repaired, StreamItem, ToolCallItem, TurnAbandoned
+from app.engine.streaming import (
+    Ignored,
+    InternalCallId,
+    Repaired,
+    StreamedTurn,
+    StreamItem,
+    ToolCallItem,
+    TurnAbandoned,
+)
 from app.engine.turn_policy import ToolChoice, TurnPolicy
 from app.engine.usage import FinishReason, Usage
 from tests.engine.run_driving import (
@@ -180,3 +188,25 @@ def test_streamed_methods_need_a_pending_call() -> None:
         run.resolve_streamed_invalid_tool_call(*stopped_at(BAD), Fail())
     with pytest.raises(ProtocolViolation, match="without a pending or rolled-back CallModel"):
         run.record_streamed_completion_call(Usage())
+
+
+def test_internal_ids_reach_the_batch_by_position() -> None:
+    """A76"""
+    run = started(2)
+    internal = (InternalCallId(position=2, internal_call_id="second"),)
+    choice = (text("note"), call("same"), call("same"))
+    run.streamed_turn(StreamedTurn(choice=choice, policy=ADD, internal_call_ids=internal))
+    calls = expect_call_tools(run).calls
+    assert [one.internal_call_id for one in calls] == [None, "second"]
+
+
+def test_a_turn_nobody_recorded_is_billed_with_nothing() -> None:
+    """A77"""
+    run = started()
+    turn = streamed(text("a")).model_copy(
+        update={"message_id": "m", "finish_reason": FinishReason(kind="stop")}
+    )
+    run.streamed_turn(turn)
+    (record,) = run.completion_calls()
+    assert (record.usage, record.message_id, record.raw) == (Usage(), "m", None)
+    assert record.finish_reason == FinishReason(kind="stop")
