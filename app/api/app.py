@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 from fastapi import FastAPI, Response
@@ -54,10 +55,14 @@ def build_app(edge: Edge, *, lifespan: Lifespan[FastAPI] | None = None) -> FastA
     install_problems(app)
     app.add_middleware(Cors, origins=edge.allowed_origins)
     app.add_middleware(Door, clock=edge.clock, registry=edge.registry)
-    description = openapi_document(app)
+
+    @cache
+    def description() -> bytes:
+        # Made when it is first asked for: it takes longer than the rest of a start.
+        return openapi_document(app)
 
     async def get_description() -> Response:
-        return Response(description, media_type="application/json")
+        return Response(description(), media_type="application/json")
 
     app.add_api_route("/openapi.json", get_description, include_in_schema=False)
     return app

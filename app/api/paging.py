@@ -51,7 +51,7 @@ def read_cursor(cursor: str, *, is_sound: Callable[[str], bool]) -> str:
     except ValueError:
         text = ""
     key = text.removeprefix(_VERSION)
-    if key == text or not is_sound(key):
+    if key in (text, "") or not is_sound(key):
         fault = FieldFault("/query/cursor", "expected the next_cursor of a page of this list")
         raise RequestInvalid("the cursor is none of this list", faults=(fault,))
     return key

@@ -7,6 +7,7 @@ on one event loop. Each has a tenant and a clock of its own.
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import count
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,11 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run whatever asks for the shared store on the loop that the store lives on."""
-    for item in items:
-        if isinstance(item, pytest.Function) and "shared_store" in item.fixturenames:
-            item.add_marker(pytest.mark.asyncio(loop_scope="session"))
+_tenants = count(1)
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
@@ -34,11 +31,17 @@ async def shared_store(dsn: str) -> AsyncIterator[Store]:
         yield opened
 
 
-@pytest_asyncio.fixture(loop_scope="session")
-async def world(shared_store: Store) -> AsyncIterator[ApiWorld]:
-    """The application, and a tenant of its own."""
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def application(shared_store: Store) -> AsyncIterator[ApiWorld]:
+    """The application, for all of these tests."""
     async with api_world(shared_store) as opened:
         yield opened
+
+
+@pytest.fixture
+def world(application: ApiWorld) -> ApiWorld:
+    """The application, for the people of a tenant of the test's own."""
+    return replace(application, tenant=f"api-{next(_tenants)}")
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from itertools import count
 
 from app.ids import make_id
+
+# Tests share one database, so their ids count on from clock to clock.
+_numbers = count(1)
 
 NOON = datetime(2026, 11, 29, 12, tzinfo=UTC)
 
@@ -15,7 +19,6 @@ class SteppedClock:
     def __init__(self, start: datetime = NOON) -> None:
         self._start = start
         self._passed = 0.0
-        self._minted = 0
 
     def step(self, seconds: float) -> None:
         """Let so much time pass."""
@@ -37,9 +40,7 @@ class SteppedClock:
         self.step(seconds)
 
     def mint(self, prefix: str) -> str:
-        self._minted += 1
-        return make_id(prefix, unix_ms=self.now_ms(), chance=self._minted.to_bytes(10, "big"))
+        return make_id(prefix, unix_ms=self.now_ms(), chance=next(_numbers).to_bytes(10, "big"))
 
     def nonce(self) -> bytes:
-        self._minted += 1
-        return self._minted.to_bytes(16, "big")
+        return next(_numbers).to_bytes(16, "big")
