@@ -2,4 +2,5 @@
 
 from app.cli.commands import app
 
-app()
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,95 @@
+"""The demo as a new user runs it: a story that can be read, and nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+
+from tests.e2e.processes import END_S, Place
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.e2e
+
+
+@dataclass(frozen=True)
+class Played:
+    """A demo that ran to its end."""
+
+    place: Place
+    said: str
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
+    place = Place(tmp_path_factory.mktemp("demo"))
+    done = place.run("demo")
+    assert (done.returncode, done.stderr) == (0, "")
+    return Played(place, done.stdout)
+
+
+# What a reader must find, in this order.
+STORY = (
+    *("Turngate serves on http://127.0.0.1:", "POST /v1/keys", "PUT /v1/agents/courier"),
+    *("An order is approved", "POST /v1/runs", "run.created", "approval.requested", "run.paused"),
+    *("exact bytes", "SHA-256", "POST …/payload", "POST …/approve", "approval.decided"),
+    *("tool.started", "http_post", "run.completed", "Order 17 is on its way."),
+    *("the receiver got", '{"order":17,"item":"tea","amount":2}', "Idempotency-Key", "run_"),
+    *("turngate audit verify --conversation conv_", "sound"),
+    *("An order is denied", "denied", "denied by human approver", "Nothing was sent."),
+    *("An order is corrected", "to run instead", "Sent as corrected."),
+    *("the receiver got", '{"order":19,"item":"tea","amount":3}'),
+)
+
+
+def test_the_story_is_told_in_order(played: Played) -> None:
+    at = 0
+    for part in STORY:
+        at = played.said.find(part, at)
+        assert at >= 0, f"{part!r} is missing:\n{played.said}"
+
+
+def test_nothing_is_left_behind(played: Played) -> None:
+    assert played.place.processes() == []
+
+
+def test_the_data_stays_and_is_private(played: Played) -> None:
+    assert played.place.data.stat().st_mode & 0o777 == 0o700
+    assert (played.place.data / "dev-issuer.json").stat().st_mode & 0o777 == 0o600
+
+
+def test_on_demand_the_server_stays_and_says_how_to_stop_it(tmp_path: Path) -> None:
+    """A second start uses the data of the first, on another port while one is taken."""
+    place = Place(tmp_path, ("KEEP=1",))
+    done = place.run("demo")
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    stop = next(line for line in lines if "kill " in line)
+    pid = int(stop.split("kill ")[1].split()[0])
+    try:
+        address = next(line for line in lines if "Turngate serves on" in line)
+        address = address.split("serves on ")[1].split(",")[0]
+        headers = {"Authorization": f"Bearer {lines[-1]}"}
+        runs = httpx.get(f"{address}/v1/runs", headers=headers, timeout=END_S).json()["items"]
+        assert [run["status"] for run in runs] == ["completed"] * 3
+    finally:
+        stopped_by_kill(pid)
+    assert place.processes() == []
+
+
+def stopped_by_kill(pid: int) -> None:
+    """End a process that is not our child, and wait until it has ended."""
+    descriptor = os.pidfd_open(pid)
+    os.kill(pid, signal.SIGTERM)
+    ended, _, _ = select.select([descriptor], [], [], END_S)
+    os.close(descriptor)
+    assert ended
+    while place.processes():
+        pass
