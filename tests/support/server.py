@@ -65,6 +65,12 @@ class Served:
         """A new conversation of Alice's."""
         return await Talk(self.store, self.tenant).open()
 
+    async def somebody_waits_for(self, talk: Talk) -> None:
+        """Returns once a request waits for the conversation to move."""
+        waiting = self.edge.event_log._wakeups._waiting
+        while talk.id not in waiting:  # noqa: ASYNC110 - nobody tells that they begin to wait
+            await asyncio.sleep(0)
+
     def http(self, token: str | None = None, **headers: str) -> httpx.AsyncClient:
         """A client of Alice's, or of whoever's the token is."""
         all_headers = {"Authorization": f"Bearer {token or self.token()}", **headers}
