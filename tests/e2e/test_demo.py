@@ -91,5 +91,3 @@ def stopped_by_kill(pid: int) -> None:
     ended, _, _ = select.select([descriptor], [], [], END_S)
     os.close(descriptor)
     assert ended
-    while place.processes():
-        pass
