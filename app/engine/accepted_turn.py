@@ -29,7 +29,7 @@ def retry_turn(record: RunRecord, request: RetryRequest) -> Transition[None]:
         case Repeat():
             return record.entering(PreparingRequest()), None
         case Feedback(text=text):
-            return _sent_back(record, turn, text), None
+            return _sent_back(record, turn, feedback=text), None
         case _:
             assert_never(request)
 
@@ -48,7 +48,7 @@ def _accepted(record: RunRecord, method: str) -> AwaitingAdvance:
     return record.state
 
 
-def _sent_back(record: RunRecord, turn: AwaitingAdvance, feedback: str) -> RunRecord:
+def _sent_back(record: RunRecord, turn: AwaitingAdvance, *, feedback: str) -> RunRecord:
     if not is_empty_turn(turn.items):
         rejected = AssistantMessage(id=turn.message_id, content=turn.items)
         return record.entering(PreparingRequest(), rejected, UserMessage.of_text(feedback))

@@ -86,7 +86,8 @@ def _advance(record: RunRecord, turn: AwaitingAdvance) -> Transition[AgentRunSte
     if error := _unusable(record, turn):
         return Raised(record.failed(), error)
     if found := output_call(turn):
-        taken = take_output(record, turn, *found)
+        position, call = found
+        taken = take_output(record, turn, position=position, call=call)
         if isinstance(taken, RunDone):
             return _finished(record, turn, taken, output_tool_calls=output_calls(turn))
         return taken

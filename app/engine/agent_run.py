@@ -95,7 +95,7 @@ class AgentRun(RunBuilder):
 
     def clone_from(self, other: AgentRun) -> None:
         """Become an equal, independent copy of another run."""
-        require(other, AgentRun, "other")
+        require(AgentRun, other=other)
         self._record = other._record
         self._restored = other._restored
         self._response = other._response
@@ -117,12 +117,12 @@ class AgentRun(RunBuilder):
 
     def model_response(self, turn: ModelTurn) -> ModelTurnOutcome:
         """Feed the complete answer of a model call."""
-        require(turn, ModelTurn, "turn")
+        require(ModelTurn, turn=turn)
         return self._take(model_turn.take_model_turn(self._record, turn))
 
     def resolve_invalid_tool_call(self, action: InvalidToolCallAction) -> ModelTurnOutcome:
         """Decide on the invalid call the run is parked on."""
-        require(action, _ACTION, "action")
+        require(_ACTION, action=action)
         return self._take(model_turn.resolve(self._record, action))
 
     def resolve_unhandled_invalid_tool_call(self) -> ModelTurnOutcome:
@@ -131,17 +131,17 @@ class AgentRun(RunBuilder):
 
     def retry_model_turn(self, request: RetryRequest) -> None:
         """Ask for the accepted turn again; refused for good if it holds tool calls."""
-        require(request, _REQUEST, "request")
+        require(_REQUEST, request=request)
         self._take(accepted_turn.retry_turn(self._record, request))
 
     def replace_accepted_turn(self, content: Sequence[AssistantContent]) -> None:
         """Put tool-free content in place of the accepted, tool-free turn."""
-        require_all(content, _ASSISTANT_CONTENT, "content")
+        require_all(_ASSISTANT_CONTENT, content=content)
         self._record = accepted_turn.replace_turn(self._record, tuple(content))
 
     def tool_results(self, results: Sequence[UserContent]) -> None:
         """Close the open batch with one result for every executable call, in any order."""
-        require_all(results, _USER_CONTENT, "results")
+        require_all(_USER_CONTENT, results=results)
         self._record = tool_batch.take_results(self._record, tuple(results))
 
     def answer_tool_call(self, answer: ToolAnswer) -> None:
@@ -150,7 +150,7 @@ class AgentRun(RunBuilder):
 
     def answer_tool_calls(self, answers: Sequence[ToolAnswer]) -> None:
         """Answer any of the open calls, all or none. The last answer commits the batch."""
-        require_all(answers, ToolAnswer, "answers")
+        require_all(ToolAnswer, answers=answers)
         self._take(tool_batch.take_answers(self._record, tuple(answers)))
 
     def record_streamed_completion_call(
@@ -178,7 +178,7 @@ class AgentRun(RunBuilder):
 
     def streamed_turn(self, turn: StreamedTurn) -> None:
         """Feed a completely assembled turn; from here on it is like a buffered one."""
-        require(turn, StreamedTurn, "turn")
+        require(StreamedTurn, turn=turn)
         self._take(streamed_turn.take_streamed_turn(self._record, turn))
 
     def resolve_streamed_invalid_tool_call(
@@ -188,10 +188,11 @@ class AgentRun(RunBuilder):
         action: InvalidToolCallAction,
     ) -> StreamedResolution:
         """Decide on the call a stream stopped at. The assembler must be told as well."""
-        require(partial, PartialStreamedTurn, "partial")
-        require(invalid, StreamedInvalidToolCall, "invalid")
-        require(action, _ACTION, "action")
-        return self._take(streamed_turn.resolve_streamed(self._record, partial, invalid, action))
+        require(PartialStreamedTurn, partial=partial)
+        require(StreamedInvalidToolCall, invalid=invalid)
+        require(_ACTION, action=action)
+        stream = streamed_turn.StoppedStream(partial, invalid)
+        return self._take(streamed_turn.resolve_streamed(self._record, stream, action=action))
 
     def pin_output_tool(self, name: str | None) -> str | None:
         """Pin the output tool unless one is pinned; returns the pinned name."""
@@ -201,12 +202,12 @@ class AgentRun(RunBuilder):
 
     def append_entry(self, entry: RunEntry) -> None:
         """Keep a record of the host with the run."""
-        require(entry, RunEntry, "entry")
+        require(RunEntry, entry=entry)
         self._record = self._record.with_entry(entry)
 
     def set_previous_model(self, name: str) -> None:
         """Note the model that is about to be asked."""
-        require(name, str, "name")
+        require(str, name=name)
         self._record = self._record.with_previous_model(name)
 
     def _take(self, transition: Transition[T]) -> T:

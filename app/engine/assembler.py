@@ -71,7 +71,7 @@ class StreamedTurnAssembler:
     )
 
     def __init__(self, policy: TurnPolicy) -> None:
-        require(policy, TurnPolicy, "policy")
+        require(TurnPolicy, policy=policy)
         self._policy = policy
         self._chunks: list[str] = []
         self._saw_text = False
@@ -133,7 +133,7 @@ class StreamedTurnAssembler:
 
     def resolve_pending_invalid(self, resolution: StreamedResolution) -> Events:
         """Go on after the run has decided on the parked call. Raises if none is parked."""
-        require(resolution, _RESOLUTION, "resolution")
+        require(_RESOLUTION, resolution=resolution)
         return self._calls.resolve(resolution)
 
     def finish(
@@ -174,7 +174,7 @@ class StreamedTurnAssembler:
 
         Raises `UnsupportedRunFormat` for another format, `InvalidRunDocument` for all else.
         """
-        document = read_document(data, KIND, AssemblerDocument)
+        document = read_document(data, KIND, model=AssemblerDocument)
         assembler = cls(document.policy)
         assembler._chunks = [document.text] if document.text else []
         assembler._saw_text = document.saw_text

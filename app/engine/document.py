@@ -34,7 +34,7 @@ def write_document_text(kind: str, value: Value) -> str:
     return f"{head[:-1]},{value.model_dump_json()[1:]}"
 
 
-def read_document(data: object, kind: str, model: type[_V]) -> _V:
+def read_document(data: object, kind: str, *, model: type[_V]) -> _V:
     """The value of a document, given as JSON text or as a mapping.
 
     Raises `UnsupportedRunFormat` for another format, `InvalidRunDocument` for all else.
@@ -82,19 +82,19 @@ def _first_fault(error: ValidationError) -> str:
 
 
 def _first_difference(
-    written: object, given: object, path: tuple[str, ...]
+    written: object, given: object, *, path: tuple[str, ...]
 ) -> tuple[str, ...] | None:
     """The path to the first place where two JSON values differ."""
     if isinstance(written, dict) and isinstance(given, dict):
         for key in sorted(written.keys() | given.keys()):
             if key not in written or key not in given:
                 return (*path, key)
-            if found := _first_difference(written[key], given[key], (*path, key)):
+            if found := _first_difference(written[key], given[key], path=(*path, key)):
                 return found
         return None
     if isinstance(written, list) and isinstance(given, list) and len(written) == len(given):
         for index, pair in enumerate(zip(written, given, strict=True)):
-            if found := _first_difference(*pair, (*path, str(index))):
+            if found := _first_difference(*pair, path=(*path, str(index))):
                 return found
         return None
     return None if written == given and type(written) is type(given) else path

@@ -15,16 +15,18 @@ def members(union: object) -> UnionType:
     return found
 
 
-def require(value: object, kind: type | UnionType, name: str) -> None:
-    """Raise `ValueError` unless the argument `name` is of that kind."""
-    if isinstance(value, kind):
-        return
-    expected = " or ".join(part.__name__ for part in get_args(kind) or (kind,))
-    raise ValueError(f"{name}: expected {expected}, found {type(value).__name__}")
+def require(kind: type | UnionType, **arguments: object) -> None:
+    """Raise `ValueError` unless every argument, given by its name, is of that kind."""
+    for name, value in arguments.items():
+        if isinstance(value, kind):
+            continue
+        expected = " or ".join(part.__name__ for part in get_args(kind) or (kind,))
+        raise ValueError(f"{name}: expected {expected}, found {type(value).__name__}")
 
 
-def require_all(values: Iterable[object], kind: type | UnionType, name: str) -> None:
-    """Raise `ValueError` unless the argument `name` is a tuple or list of that kind."""
-    require(values, tuple | list, name)
-    for index, value in enumerate(values):
-        require(value, kind, f"{name}[{index}]")
+def require_all(kind: type | UnionType, **arguments: Iterable[object]) -> None:
+    """Raise `ValueError` unless every argument is a tuple or list of values of that kind."""
+    require(tuple | list, **arguments)
+    for name, values in arguments.items():
+        for index, value in enumerate(values):
+            require(kind, **{f"{name}[{index}]": value})

@@ -73,7 +73,7 @@ class InvalidCall:
 
 
 def decide(
-    record: RunRecord, invalid: InvalidCall, action: InvalidToolCallAction
+    record: RunRecord, invalid: InvalidCall, *, action: InvalidToolCallAction
 ) -> Retry | Repair | Skip | Ignore | PromptError:
     """The action if it is accepted, else the error that ends the run."""
     refused = invalid.call.name

@@ -81,12 +81,12 @@ def resolve(record: RunRecord, action: InvalidToolCallAction) -> Transition[Mode
         raise record.violation(
             "resolve_invalid_tool_call called without a pending invalid tool call"
         )
-    decided = decide(record, _invalid_call(record, state), action)
+    decided = decide(record, _invalid_call(record, state), action=action)
     match decided:
         case PromptError():
             return Raised(record.failed(), decided)
         case Retry(feedback=feedback):
-            return _retried(record, state, feedback), TurnRetried()
+            return _retried(record, state, feedback=feedback), TurnRetried()
         case Repair(tool_name=name):
             return _scan(record, _repaired(state, name))
         case Skip(reason=reason):
@@ -138,7 +138,7 @@ def _accepted(cursor: ResolvingToolCalls) -> AwaitingAdvance:
     )
 
 
-def _retried(record: RunRecord, turn: ResolvingToolCalls, feedback: str) -> RunRecord:
+def _retried(record: RunRecord, turn: ResolvingToolCalls, *, feedback: str) -> RunRecord:
     results = tuple(
         text_result(call, feedback if position == turn.next_position else NOT_EXECUTED)
         for position, call in tool_calls(turn.original)

@@ -40,12 +40,12 @@ def output_calls(turn: AwaitingAdvance) -> int:
 
 
 def take_output(
-    record: RunRecord, turn: AwaitingAdvance, position: int, call: ToolCall
+    record: RunRecord, turn: AwaitingAdvance, *, position: int, call: ToolCall
 ) -> RunDone | Transition[CallModel]:
     """The end of the run with the arguments of `call` as output, or a step to better ones."""
     feedback = _fault(record, call)
     if feedback is not None and _may_reprompt(record):
-        return _ask_again(record, turn, position, feedback)
+        return _ask_again(record, turn, position=position, feedback=feedback)
     if call.is_malformed:
         text = f"output tool `{call.name}`: the arguments are not a JSON object: "
         error = CompletionError(
@@ -70,7 +70,7 @@ def wants_output_call(record: RunRecord, turn: AwaitingAdvance) -> bool:
 def ask_for_output_call(record: RunRecord, turn: AwaitingAdvance) -> Transition[CallModel]:
     """Keep the text and ask for a call of the output tool."""
     feedback = texts.output_text(turn.policy.output_tool or "")
-    return _reprompt(record, turn, UserMessage.of_text(feedback))
+    return _reprompt(record, turn, feedback=UserMessage.of_text(feedback))
 
 
 def _may_reprompt(record: RunRecord) -> bool:
@@ -100,17 +100,17 @@ def _is_acceptable(record: RunRecord, text: str) -> bool:
 
 
 def _ask_again(
-    record: RunRecord, turn: AwaitingAdvance, position: int, feedback: str
+    record: RunRecord, turn: AwaitingAdvance, *, position: int, feedback: str
 ) -> Transition[CallModel]:
     results = tuple(
         text_result(call, feedback if place == position else texts.NOT_EXECUTED)
         for place, call in tool_calls(turn.items)
     )
-    return _reprompt(record, turn, UserMessage(content=results))
+    return _reprompt(record, turn, feedback=UserMessage(content=results))
 
 
 def _reprompt(
-    record: RunRecord, turn: AwaitingAdvance, feedback: UserMessage
+    record: RunRecord, turn: AwaitingAdvance, *, feedback: UserMessage
 ) -> Transition[CallModel]:
     answered = record.counting(output_retries=record.counters.output_retries + 1).entering(
         PreparingRequest(), AssistantMessage(id=turn.message_id, content=turn.items), feedback

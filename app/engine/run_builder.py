@@ -27,7 +27,7 @@ _MESSAGE = members(Message)
 def as_prompt(prompt: str | UserMessage) -> UserMessage:
     """The first message of a run; a `str` stands for one text."""
     message = UserMessage.of_text(prompt) if isinstance(prompt, str) else prompt
-    require(message, UserMessage, "prompt")
+    require(UserMessage, prompt=message)
     require_canonical((message,))
     return message
 
@@ -49,7 +49,7 @@ class RunBuilder(RunView):
 
     def with_history(self, history: Sequence[Message]) -> Self:
         """Put a history before the prompt. Raises `NonCanonicalHistory`."""
-        require_all(history, _MESSAGE, "history")
+        require_all(_MESSAGE, history=history)
         require_canonical(history)
         self._require_unstarted("with_history")
         self._record = self._record.with_input_history(tuple(history))
@@ -72,7 +72,7 @@ class RunBuilder(RunView):
 
     def with_output_tool_name(self, name: str) -> Self:
         """Pin the output tool from the start."""
-        require(name, str, "name")
+        require(str, name=name)
         return self._shape("with_output_tool_name", self._reconfigured(output_tool_name=name))
 
     def with_unhandled_invalid_tool_call(self, action: Unhandled) -> Self:

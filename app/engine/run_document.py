@@ -48,7 +48,7 @@ def write_run_text(record: RunRecord) -> str:
 
 def read_run(data: object) -> RunRecord:
     """The run of a document. Raises `UnsupportedRunFormat` or `InvalidRunDocument`."""
-    record = read_document(data, KIND, RunRecord)
+    record = read_document(data, KIND, model=RunRecord)
     _check_bill(record)
     _check_schema(record)
     _check_messages(record)
@@ -81,7 +81,7 @@ def _check_schema(record: RunRecord) -> None:
 def _check_messages(record: RunRecord) -> None:
     for index, message in enumerate(record.messages):
         role = UserMessage if index % 2 == 0 else AssistantMessage
-        _require(isinstance(message, role), f"messages/{index}: expected a {role.__name__}")
+        _require(isinstance(message, role), f"messages/{index}: expected {role.__name__}")
     try:
         require_canonical(record.input_history)
         require_canonical(record.full_history())
@@ -130,7 +130,7 @@ def _check_parked(state: ResolvingToolCalls) -> None:
     )
     _check_working_copy(state)
     _check_skipped(state.skipped, state.items)
-    _check_positions(state.ignored, state.items, "state/ignored")
+    _check_positions(state.ignored, state.items, path="state/ignored")
     decided = {skip.position for skip in state.skipped}
     _require(decided.isdisjoint(state.ignored), "state/ignored: skipped as well")
     decided.update(state.ignored)
@@ -160,7 +160,7 @@ def _check_accepted(state: AwaitingAdvance) -> None:
     _check_positions(
         [known.position for known in state.internal_call_ids],
         state.items,
-        "state/internal_call_ids",
+        path="state/internal_call_ids",
     )
     skipped = {skip.position for skip in state.skipped}
     calls = dict(tool_calls(state.items))
@@ -176,22 +176,22 @@ def _check_batch(record: RunRecord, state: ExecutingTools) -> None:
     _check_names(dict(held), state.policy)
     for slot in state.slots:
         if slot.answer is not None:
-            _check_result(slot.answer, slot.tool_call, "state/slots")
+            _check_result(slot.answer, slot.tool_call, path="state/slots")
 
 
 def _check_skipped(skipped: tuple[SkippedCall, ...], items: Content) -> None:
-    _check_positions([skip.position for skip in skipped], items, "state/skipped")
+    _check_positions([skip.position for skip in skipped], items, path="state/skipped")
     calls = dict(tool_calls(items))
     for skip in skipped:
-        _check_result(skip.result, calls[skip.position], "state/skipped")
+        _check_result(skip.result, calls[skip.position], path="state/skipped")
 
 
-def _check_result(result: ToolResult, call: ToolCall, path: str) -> None:
+def _check_result(result: ToolResult, call: ToolCall, *, path: str) -> None:
     given = (result.call, result.name, result.provider)
     _require(given == (call.id, call.name, call.provider), f"{path}: not a result of its call")
 
 
-def _check_positions(positions: Iterable[int], items: Content, path: str) -> None:
+def _check_positions(positions: Iterable[int], items: Content, *, path: str) -> None:
     given = list(positions)
     _require(given == sorted(set(given)), f"{path}: positions not strictly increasing")
     calls = dict(tool_calls(items))

@@ -116,19 +116,19 @@ class RunView:
 
     def effective_policy(self, policy: TurnPolicy) -> TurnPolicy:
         """The policy with every default of the run filled in."""
-        require(policy, TurnPolicy, "policy")
+        require(TurnPolicy, policy=policy)
         return self._record.effective_policy(policy)
 
     def cancel_error(self, reason: str) -> PromptCancelled:
         """The error for a driver to raise when it stops; the run stays as it is."""
-        require(reason, str, "reason")
+        require(str, reason=reason)
         return PromptCancelled(reason, chat_history=self._record.full_history())
 
     def malformed_tool_call_context(
         self, call: PendingToolCall, is_streaming: bool = False
     ) -> InvalidToolCallContext:
         """What is known about a malformed call, up to the turn that holds it."""
-        require(call, PendingToolCall, "call")
+        require(PendingToolCall, call=call)
         if call.kind != "malformed":
             raise ValueError("call: expected a malformed call")
         return tool_batch.malformed_context(self._record, call, is_streaming=is_streaming)
@@ -137,9 +137,10 @@ class RunView:
         self, partial: PartialStreamedTurn, invalid: StreamedInvalidToolCall
     ) -> InvalidToolCallContext:
         """What is known about the call a stream stopped at."""
-        require(partial, PartialStreamedTurn, "partial")
-        require(invalid, StreamedInvalidToolCall, "invalid")
-        return streamed_turn.streamed_invalid_call(self._record, partial, invalid).context()
+        require(PartialStreamedTurn, partial=partial)
+        require(StreamedInvalidToolCall, invalid=invalid)
+        stream = streamed_turn.StoppedStream(partial, invalid)
+        return streamed_turn.invalid_call(self._record, stream).context()
 
     def dump(self) -> dict[str, object]:
         """The run as a document in plain JSON types. It holds the whole conversation."""

@@ -7,7 +7,7 @@ abandoned turn may still owe its record, because its stream is drained after the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, NamedTuple, assert_never
 
 from app.engine.commands import CompletionCall, Ignore, Repair, Retry, Skip
 from app.engine.errors import PromptError
@@ -15,7 +15,13 @@ from app.engine.history import text_result
 from app.engine.invalid_calls import InvalidCall, decide
 from app.engine.messages import AssistantMessage, AssistantText, UserMessage
 from app.engine.run_record import AwaitingAdvance, AwaitingModel, PreparingRequest
-from app.engine.streaming import Ignored, Repaired, TurnAbandoned
+from app.engine.streaming import (
+    Ignored,
+    PartialStreamedTurn,
+    Repaired,
+    StreamedInvalidToolCall,
+    TurnAbandoned,
+)
 from app.engine.texts import NOT_EXECUTED
 from app.engine.transition import Raised
 from app.engine.turn_content import tool_calls
@@ -25,12 +31,7 @@ if TYPE_CHECKING:
     from app.engine.commands import InvalidToolCallAction
     from app.engine.messages import AssistantContent
     from app.engine.run_record import RunRecord
-    from app.engine.streaming import (
-        PartialStreamedTurn,
-        StreamedInvalidToolCall,
-        StreamedResolution,
-        StreamedTurn,
-    )
+    from app.engine.streaming import StreamedResolution, StreamedTurn
     from app.engine.transition import Transition
 
 RECORD = "record_streamed_completion_call"
@@ -74,31 +75,48 @@ def take_streamed_turn(record: RunRecord, turn: StreamedTurn) -> Transition[None
     return record.pinning(policy.output_tool).entering(accepted), None
 
 
-def streamed_invalid_call(
-    record: RunRecord, partial: PartialStreamedTurn, invalid: StreamedInvalidToolCall
-) -> InvalidCall:
+class StoppedStream(NamedTuple):
+    """A stream as far as it came, and the invalid call it stopped at."""
+
+    partial: PartialStreamedTurn
+    invalid: StreamedInvalidToolCall
+
+    def content(self) -> tuple[AssistantContent, ...]:
+        """What the model has said, the invalid call last."""
+        text = (AssistantText(text=self.partial.text),) if self.partial.text else ()
+        calls = (*self.partial.tool_calls, self.invalid.tool_call)
+        return (*self.partial.reasoning, *text, *calls)
+
+    def messages(self, text: str) -> tuple[AssistantMessage, UserMessage]:
+        """The turn and its results, `text` being the one of the invalid call."""
+        results = [text_result(call, NOT_EXECUTED) for call in self.partial.tool_calls]
+        results.append(text_result(self.invalid.tool_call, text))
+        return (
+            AssistantMessage(id=self.partial.message_id, content=self.content()),
+            UserMessage(content=tuple(results)),
+        )
+
+
+def invalid_call(record: RunRecord, stream: StoppedStream) -> InvalidCall:
     """The call a stream stopped at, with the turn as far as it came."""
     return InvalidCall(
-        call=invalid.tool_call,
-        policy=record.effective_policy(invalid.policy),
-        history=record.diagnostic_history(_content(partial, invalid), partial.message_id),
-        args=invalid.args,
-        internal_call_id=invalid.internal_call_id,
+        call=stream.invalid.tool_call,
+        policy=record.effective_policy(stream.invalid.policy),
+        history=record.diagnostic_history(stream.content(), stream.partial.message_id),
+        args=stream.invalid.args,
+        internal_call_id=stream.invalid.internal_call_id,
         is_streaming=True,
     )
 
 
 def resolve_streamed(
-    record: RunRecord,
-    partial: PartialStreamedTurn,
-    invalid: StreamedInvalidToolCall,
-    action: InvalidToolCallAction,
+    record: RunRecord, stream: StoppedStream, *, action: InvalidToolCallAction
 ) -> Transition[StreamedResolution]:
     """Apply a decision mid-stream; repair and ignore leave the run as it is."""
     owed = not _awaiting(record, "resolve_streamed_invalid_tool_call").recorded
-    stopped = streamed_invalid_call(record, partial, invalid)
-    pinned = record.pinning(stopped.policy.output_tool)
-    decided = decide(record, stopped, action)
+    invalid = invalid_call(record, stream)
+    pinned = record.pinning(invalid.policy.output_tool)
+    decided = decide(record, invalid, action=action)
     match decided:
         case PromptError():
             return Raised(pinned.failed(), decided)
@@ -107,22 +125,17 @@ def resolve_streamed(
         case Ignore():
             return record, Ignored()
         case Retry(feedback=text):
-            messages = _abandoned_turn(partial, invalid, text)
-            charged = pinned.counting(
+            pinned = pinned.counting(
                 invalid_tool_call_retries=record.counters.invalid_tool_call_retries + 1
             )
-            return charged.entering(
-                PreparingRequest(rollback_owed=owed), *messages
-            ), TurnAbandoned()
+            resolution = TurnAbandoned()
         case Skip(reason=text):
-            messages = _abandoned_turn(partial, invalid, text)
-            result = text_result(invalid.tool_call, text)
-            return (
-                pinned.entering(PreparingRequest(rollback_owed=owed), *messages),
-                TurnAbandoned(skipped_tool_result=result),
-            )
+            result = text_result(stream.invalid.tool_call, text)
+            resolution = TurnAbandoned(skipped_tool_result=result)
         case _:
             assert_never(decided)
+    abandoned = PreparingRequest(rollback_owed=owed)
+    return pinned.entering(abandoned, *stream.messages(text)), resolution
 
 
 def _awaiting(record: RunRecord, method: str) -> AwaitingModel:
@@ -138,23 +151,4 @@ def _unbilled(record: RunRecord, turn: StreamedTurn) -> CompletionCall:
         message_id=turn.message_id,
         finish_reason=turn.finish_reason,
         raw=None,
-    )
-
-
-def _content(
-    partial: PartialStreamedTurn, invalid: StreamedInvalidToolCall
-) -> tuple[AssistantContent, ...]:
-    text = (AssistantText(text=partial.text),) if partial.text else ()
-    return (*partial.reasoning, *text, *partial.tool_calls, invalid.tool_call)
-
-
-def _abandoned_turn(
-    partial: PartialStreamedTurn, invalid: StreamedInvalidToolCall, text: str
-) -> tuple[AssistantMessage, UserMessage]:
-    """The turn as far as it came, and its results; the invalid call comes last in both."""
-    results = [text_result(call, NOT_EXECUTED) for call in partial.tool_calls]
-    results.append(text_result(invalid.tool_call, text))
-    return (
-        AssistantMessage(id=partial.message_id, content=_content(partial, invalid)),
-        UserMessage(content=tuple(results)),
     )

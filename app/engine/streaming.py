@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from app.engine.json_text import JsonValue
 from app.engine.messages import AssistantContent, Reasoning, ToolCall, ToolResult
@@ -166,6 +166,14 @@ class StreamedTurn(Value):
     policy: TurnPolicy
     internal_call_ids: tuple[InternalCallId, ...] = ()
     finish_reason: FinishReason | None = None
+
+    @model_validator(mode="after")
+    def _internal_ids_belong_to_calls(self) -> StreamedTurn:
+        positions = [known.position for known in self.internal_call_ids]
+        calls = {at for at, part in enumerate(self.choice) if isinstance(part, ToolCall)}
+        if positions != sorted(set(positions)) or not calls.issuperset(positions):
+            raise ValueError("internal_call_ids: expected positions of calls, in order")
+        return self
 
 
 class Repaired(Value):

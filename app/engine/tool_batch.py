@@ -95,9 +95,8 @@ def take_results(record: RunRecord, results: tuple[UserContent, ...]) -> RunReco
     if unanswered := [call for call, positions in waiting.items() for _ in positions]:
         listed = ", ".join(f"`{call}`" for call in unanswered)
         raise record.violation(f"unanswered tool calls: {listed}")
-    return _commit(
-        record, batch, tuple(_closed(slot, given.get(slot.position)) for slot in batch.slots)
-    )
+    closed = tuple(_closed(slot, given.get(slot.position)) for slot in batch.slots)
+    return _commit(record, batch, slots=closed)
 
 
 def take_answers(record: RunRecord, answers: tuple[ToolAnswer, ...]) -> Transition[None]:
@@ -106,7 +105,7 @@ def take_answers(record: RunRecord, answers: tuple[ToolAnswer, ...]) -> Transiti
     slots = {slot.position: slot for slot in batch.slots}
     given: dict[int, ToolAnswer] = {}
     for answer in answers:
-        _require_fit(record, slots.get(answer.position), answer)
+        _require_fit(record, answer, slot=slots.get(answer.position))
         if answer.position in given:
             raise record.violation(f"the call at position {answer.position} is already answered")
         given[answer.position] = answer
@@ -114,8 +113,9 @@ def take_answers(record: RunRecord, answers: tuple[ToolAnswer, ...]) -> Transiti
     for slot in batch.slots:
         answer_given = given.get(slot.position)
         if answer_given is not None and isinstance(answer_given.action, Stop | Fail | Repair):
-            return _ended(record, batch, answered, _Ending(slot.tool_call, answer_given.action))
-    return _commit(record, batch, answered), None
+            ending = _Ending(slot.tool_call, answer_given.action)
+            return _ended(record, batch, slots=answered, ending=ending)
+    return _commit(record, batch, slots=answered), None
 
 
 class _Ending(NamedTuple):
@@ -154,7 +154,7 @@ def _unfit(batch: ExecutingTools, call: str) -> str:
     return f"`{call}` is already answered"
 
 
-def _require_fit(record: RunRecord, slot: Slot | None, answer: ToolAnswer) -> None:
+def _require_fit(record: RunRecord, answer: ToolAnswer, *, slot: Slot | None) -> None:
     where = f"position {answer.position}"
     if answer.turn != record.turn:
         raise record.violation(f"an answer of turn {answer.turn} was given in turn {record.turn}")
@@ -199,7 +199,7 @@ def _malformed_result(call: ToolCall) -> ToolResult:
     return text_result(call, texts.malformed(call.name, call.function.error or ""))
 
 
-def _commit(record: RunRecord, batch: ExecutingTools, slots: tuple[Slot, ...]) -> RunRecord:
+def _commit(record: RunRecord, batch: ExecutingTools, *, slots: tuple[Slot, ...]) -> RunRecord:
     answered = batch.model_copy(update={"slots": slots})
     if any(slot.answer is None for slot in slots):
         return record.entering(answered)
@@ -207,7 +207,7 @@ def _commit(record: RunRecord, batch: ExecutingTools, slots: tuple[Slot, ...]) -
 
 
 def _ended(
-    record: RunRecord, batch: ExecutingTools, slots: tuple[Slot, ...], ending: _Ending
+    record: RunRecord, batch: ExecutingTools, *, slots: tuple[Slot, ...], ending: _Ending
 ) -> Transition[None]:
     closing = batch.model_copy(update={"slots": slots}).closing_message()
     ended = record.entering(RunFailed(), closing)

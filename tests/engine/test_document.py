@@ -47,12 +47,12 @@ def test_a_value_is_written_with_its_format_and_kind_and_every_null() -> None:
     ids=["dict", "mapping", "text", "bytes"],
 )
 def test_what_was_written_is_read_back(data: object) -> None:
-    assert read_document(data, "note", Note) == NOTE
+    assert read_document(data, "note", model=Note) == NOTE
 
 
 def test_the_deepest_value_survives() -> None:
     deep = Note(value=nested(MAX_DEPTH))
-    assert read_document(write_document("note", deep), "note", Note) == deep
+    assert read_document(write_document("note", deep), "note", model=Note) == deep
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def without(key: str) -> dict[str, object]:
 def test_what_was_never_written_is_refused_with_its_path(case: Case) -> None:
     """A164"""
     with pytest.raises(InvalidRunDocument, match=case.message):
-        read_document(case.data, "note", Note)
+        read_document(case.data, "note", model=Note)
 
 
 @pytest.mark.parametrize("number", [0, 2, -1])
@@ -113,7 +113,7 @@ def test_another_format_is_refused_by_its_number(number: int) -> None:
     """A164"""
     message = f"run format {number} cannot be loaded: this engine reads format 1"
     with pytest.raises(UnsupportedRunFormat, match=message):
-        read_document(changed(format=number), "note", Note)
+        read_document(changed(format=number), "note", model=Note)
 
 
 def test_lists_of_another_length_differ() -> None:
@@ -129,5 +129,5 @@ def test_lists_of_another_length_differ() -> None:
                 "names": [{**part, "additional_params": None}, part],
             },
             "names",
-            Names,
+            model=Names,
         )

@@ -76,7 +76,7 @@ class Case:
 )
 def test_an_action_is_accepted_or_ends_the_run(case: Case) -> None:
     """A20, A87, A88, A118, A119, A122, A123, A125, A131"""
-    found = decide(record(case.retries_left), invalid("unknown", case.choice), case.action)
+    found = decide(record(case.retries_left), invalid("unknown", case.choice), action=case.action)
     if case.refused_name is None:
         assert found == case.action
     else:
@@ -88,7 +88,7 @@ def test_an_action_is_accepted_or_ends_the_run(case: Case) -> None:
 
 def test_a_stop_leaves_the_turn_out_of_the_history() -> None:
     """A132"""
-    found = decide(record(1), invalid("unknown", None), Stop(reason="enough"))
+    found = decide(record(1), invalid("unknown", None), action=Stop(reason="enough"))
     assert type(found) is PromptCancelled
     assert (found.reason, found.chat_history) == ("enough", (QUESTION,))
 

@@ -53,10 +53,10 @@ BREACHES = [
     Breach("call-index", done, {"completion_calls/0/call_index": 1}, "calls/0/call_index"),
     Breach("sum", done, {"usage/output_tokens": 1}, "usage: not the sum"),
     Breach("schema", fresh, {"config/output_schema": {"type": "text"}}, "config/output_schema"),
-    Breach("first-is-an-assistant", fresh, {"messages/0": REPLY}, "messages/0: expected a UserM"),
+    Breach("first-is-an-assistant", fresh, {"messages/0": REPLY}, "messages/0: expected UserM"),
     Breach("ends-with-an-assistant", awaiting, {"messages/1": REPLY}, "messages: the last one"),
     Breach("two-users", executing, {"messages/1": {"role": "user", "content": [
-        {"type": "text", "text": "a"}]}}, "messages/1: expected a AssistantMessage"),
+        {"type": "text", "text": "a"}]}}, "messages/1: expected AssistantMessage"),
     Breach("open-history", fresh, {"input_history/0": {"role": "assistant", "id": None,
         "content": [dumped(call("c"))]}}, "messages: unanswered"),
     Breach("begun-without-a-turn", awaiting, {"turn": 0}, "turn: the run has begun one"),
