@@ -1,7 +1,7 @@
 """The application on a real store, for the tests of the edge.
 
 Opening a store takes far longer than a request, so the tests that ask for a world share one store,
-on one event loop. Each has a tenant and a clock of its own.
+on one event loop. Each has a tenant of its own, and starts at noon.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests.support.api_world import ApiWorld, api_world
 from tests.support.server import Served, served
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
 
 
 _tenants = count(1)
@@ -39,9 +39,10 @@ async def application(shared_store: Store) -> AsyncIterator[ApiWorld]:
 
 
 @pytest.fixture
-def world(application: ApiWorld) -> ApiWorld:
+def world(application: ApiWorld) -> Iterator[ApiWorld]:
     """The application, for the people of a tenant of the test's own."""
-    return replace(application, tenant=f"api-{next(_tenants)}")
+    yield replace(application, tenant=f"api-{next(_tenants)}")
+    application.clock.restart()
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

@@ -38,6 +38,8 @@ from tests.trust.signer import Signer, compact
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
+    from fastapi import FastAPI
+
     from app.store.open import Store
 
 EVERYDAY = tuple(sorted(SCOPES - {"admin"}))
@@ -114,7 +116,7 @@ class Person:
         head = {"alg": "ES256", "kid": kid, "typ": "turngate-key-endorsement+jws"}
         return older.jws(head, compact(statement))
 
-    def statement(self, signer: Signer, typ: str, **changed: Any) -> dict[str, Any]:
+    def statement(self, signer: Signer, typ: str, /, **changed: Any) -> dict[str, Any]:
         """What is signed about a new key."""
         now = int(self.world.clock.now().timestamp())
         fields = {"typ": typ, "tenant": self.tenant, "sub": self.sub, "iat": now, "exp": now + 300}
@@ -130,6 +132,7 @@ class ApiWorld:
     clock: SteppedClock
     http: httpx.AsyncClient
     edge: Edge
+    app: FastAPI
 
     def person(
         self,
@@ -208,6 +211,7 @@ async def api_world(store: Store, *, open_runs: int = 1000) -> AsyncIterator[Api
     """The application for the length of the block, without a tenant."""
     clock = SteppedClock()
     edge = edge_of(store, clock, open_runs=open_runs)
-    transport = httpx.ASGITransport(build_app(edge))
+    app = build_app(edge)
+    transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://turngate.test") as http:
-        yield ApiWorld(store, "nobody", clock, http, edge)
+        yield ApiWorld(store, "nobody", clock, http, edge, app)

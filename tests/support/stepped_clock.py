@@ -24,6 +24,10 @@ class SteppedClock:
         """Let so much time pass."""
         self._passed += seconds
 
+    def restart(self) -> None:
+        """Go back to the start, for the next test."""
+        self._passed = 0.0
+
     def now(self) -> datetime:
         return self._start + timedelta(seconds=self._passed)
 
