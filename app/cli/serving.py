@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 FRAME_BYTES: Final = 64 * 1024
 BACKLOG: Final = 2048
+# Longer than a client or a proxy keeps an idle connection, so that it is they who close it, and no
+# request meets a connection that is just being closed.
+KEEP_ALIVE_S: Final = 75
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 log = structlog.get_logger("turngate.serve")
@@ -81,6 +84,7 @@ def server_config(app: FastAPI) -> uvicorn.Config:
         ws_ping_timeout=60,
         lifespan="off",
         backlog=BACKLOG,
+        timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=25,
         access_log=False,
         log_config=None,

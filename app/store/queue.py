@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -36,6 +37,7 @@ DEQUEUE_TIMEOUT: Final = timedelta(seconds=1)
 HEARTBEAT_TIMEOUT: Final = timedelta(seconds=10)
 STRANDED: Final = 1000
 REBUILD_S: Final = 0.2
+_DELETED: Final = re.compile(r'"operation"\s*:\s*"delete"')
 
 _log = logging.getLogger(__name__)
 
@@ -180,6 +182,11 @@ class _WatchedDriver(AsyncpgPoolDriver):
 
     @override
     async def add_listener(self, channel: str, callback: NotifyCallback) -> None:
-        await super().add_listener(channel, callback)
+        def heard(payload: str | bytes | bytearray) -> None:
+            # Jobs that are done are deleted, and to hear of it brings nothing to do.
+            if _DELETED.search(payload if isinstance(payload, str) else payload.decode()) is None:
+                callback(payload)
+
+        await super().add_listener(channel, heard)
         if self._listener_connection is not None:
             self._listener_connection.add_termination_listener(lambda _: self._lost())

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 CHANNEL: Final = "turngate_heads"
 PAYLOAD_BYTES: Final = 7500
-PAUSE_S: Final = 0.005
+PAUSE_S: Final = 0.020
 PROBE_S: Final = 2.0
 
 
@@ -66,6 +66,9 @@ class StoreSignals:
                 heads, self._heads = self._heads, {}
                 for payload in self._payloads(heads):
                     await connection.execute("SELECT pg_notify($1, $2)", CHANNEL, payload)
+                if heads:
+                    # A first hint goes out at once; what comes meanwhile goes with the next.
+                    await asyncio.sleep(PAUSE_S)
             except LOST:
                 self._connection.drop()
 
@@ -76,8 +79,6 @@ class StoreSignals:
                 await self._stirred.wait()
         except TimeoutError:
             return
-        # What comes in the meantime goes along.
-        await asyncio.sleep(PAUSE_S)
         self._stirred.clear()
 
     def _payloads(self, heads: dict[str, int]) -> Iterator[str]:

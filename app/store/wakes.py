@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from pgqueuer.adapters.drivers.asyncpg import AsyncpgDriver
@@ -12,10 +14,12 @@ from pgqueuer.adapters.persistence.qb import (
 )
 from pgqueuer.domain.settings import DBSettings, Durability
 from pgqueuer.queries import Queries
+from typing_extensions import override
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pgqueuer.domain.types import QueueEntrypoint
     from pgqueuer.ports.driver import Driver
 
     from app.store.connections import Connection
@@ -24,19 +28,34 @@ SCHEMA: Final = "tgq"
 ENTRYPOINT: Final = "wake"
 
 
+@cache
 def queue_settings() -> DBSettings:
     """Names and durability of the queue: jobs survive a crash, the log of done ones need not."""
     return DBSettings(db_schema=SCHEMA, channel="tgq", durability=Durability.balanced)
 
 
+class WakeQueries(Queries):
+    """PgQueuer's queries; those about deferred jobs are answered here, for a wake is never one."""
+
+    @override
+    async def next_deferred_eta(self, entrypoints: list[QueueEntrypoint]) -> timedelta:
+        return timedelta.max
+
+
 def queries(driver: Driver) -> Queries:
     """PgQueuer's queries over our schema."""
+    environment, queue, scheduler = _builders()
+    return WakeQueries(driver, qbe=environment, qbq=queue, qbs=scheduler)
+
+
+@cache
+def _builders() -> tuple[QueryBuilderEnvironment, QueryQueueBuilder, QuerySchedulerBuilder]:
+    # Making them reads the whole environment each time, which a wake must not cost.
     settings = queue_settings()
-    return Queries(
-        driver,
-        qbe=QueryBuilderEnvironment(settings=settings),
-        qbq=QueryQueueBuilder(settings=settings),
-        qbs=QuerySchedulerBuilder(settings=settings),
+    return (
+        QueryBuilderEnvironment(settings=settings),
+        QueryQueueBuilder(settings=settings),
+        QuerySchedulerBuilder(settings=settings),
     )
 
 
