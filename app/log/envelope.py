@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
+from app.log.upcasters import upcast
 from app.policy.taint import Trust
 
 if TYPE_CHECKING:
@@ -56,9 +57,8 @@ class Event:
 
     @property
     def data(self) -> dict[str, Any]:
-        """The payload as parsed JSON."""
-        data: dict[str, Any] = orjson.loads(self.body)["data"]
-        return data
+        """The payload as parsed JSON, in the shape of this release."""
+        return upcast(self.type, orjson.loads(self.body)["data"])
 
     @property
     def at(self) -> datetime:
