@@ -1,4 +1,4 @@
-"""Stored data of an older release is read in the words of this one; stored bytes stay as they are."""
+"""Data of an older release is read in the words of this one; stored bytes stay as they are."""
 
 from __future__ import annotations
 
