@@ -82,7 +82,7 @@ async def _reconsidered(ctx: TurnCtx, verdict: Verdict) -> Verdict:
 
 
 async def _act(ctx: TurnCtx, verdicts: Sequence[Settle | Run]) -> list[ToolAnswer]:
-    """Settle and run, and give the answers to the AgentRun in source order."""
+    """Settle and run, and give the answers to the AgentRun, which puts them in source order."""
     runs = [verdict for verdict in verdicts if isinstance(verdict, Run)]
     answers: list[ToolAnswer] = []
     for verdict in verdicts:
@@ -92,7 +92,6 @@ async def _act(ctx: TurnCtx, verdicts: Sequence[Settle | Run]) -> list[ToolAnswe
             answers.append(answer_settled(verdict.call.pending, verdict.result))
     for run, text in zip(runs, await execute(ctx, runs), strict=True):
         answers.append(answer_executed(run.call.pending, text))
-    answers.sort(key=lambda answer: answer.position)
     ctx.run.answer_tool_calls(answers)
     return answers
 
@@ -124,6 +123,8 @@ def _add_output(ctx: TurnCtx, calls: Sequence[OpenCall], answers: Sequence[ToolA
 
 def _add_notes(ctx: TurnCtx, verdicts: Sequence[Settle | Run], *, after: int) -> None:
     """Notes for the model alone, right after the results of their batch, in source order."""
-    noted = [verdict for verdict in verdicts if isinstance(verdict, Run) and verdict.note]
-    noted.sort(key=lambda run: run.call.pending.position)
-    ctx.notes += [Note(after_messages=after, text=run.note) for run in noted]
+    ctx.notes += [
+        Note(after_messages=after, text=verdict.note)
+        for verdict in verdicts
+        if isinstance(verdict, Run) and verdict.note
+    ]

@@ -52,11 +52,9 @@ class ClosingCompletion:
         """If the call fails, the turn returns what it has."""
         ctx.run.max_turns(ctx.run.turn() + 1)
         command = _due(ctx)
-        text_before = ctx.last_text
         try:
             await ask_model(ctx, command, is_closing=True)
         except TurnFailed as failed:
-            ctx.last_text = text_before
             ctx.state(StepDiscarded(attempt=ctx.attempt, reason=failed.kind.value))
             return StepOutcome.FINISH
         state_step_completed(ctx, calls=0)

@@ -289,6 +289,15 @@ async def test_t44_a_denied_call_repeated_for_ever_ends_with_a_closing_completio
     assert world.tools.ran == []
 
 
+async def test_t45_a_waiting_call_is_not_denied_along_with_an_equal_one() -> None:
+    world = World([two_calls()], *asking())
+    await paused(world)
+    world.asked.clear()
+    second = await world.turn(denied_call_ids=frozenset({IDENTITY}))
+    assert [one.call_id for one in world.journal.of(ToolSettled)] == ["call_1_1_0"]
+    assert [one.call_id for one in second.pending_approvals] == ["call_1_1_1"]
+
+
 async def test_t45_a_second_equal_dangling_call_pends_beside_a_denied_one() -> None:
     world = World([two_calls()], *asking())
     first = await paused(world)

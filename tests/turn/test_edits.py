@@ -11,11 +11,18 @@ from app.engine.messages import UserMessage, UserText
 from app.log.calls import CallGated, PolicyRechecked, ToolCompleted, ToolSettled, ToolStarted
 from app.policy.capability import ALL_CAPABILITIES, ORDINARY
 from app.policy.grants import GrantPolicy
-from app.turn.ports import DispatchDeny, DispatchModify, DispatchRequireApproval, FailureKind
+from app.turn.ports import (
+    DispatchDeny,
+    DispatchModify,
+    DispatchRequireApproval,
+    FailureKind,
+    ToolInvocation,
+    ToolOutcome,
+)
 from app.turn.result import EndedBy
 from app.turn.transcript import Note
 from tests.support.turn_provider import called, reply, said
-from tests.support.turn_tools import EGRESS, POST, WRITE, MemoryTool
+from tests.support.turn_tools import EGRESS, POST, READ, WRITE, MemoryTool
 from tests.support.turn_world import World, approve
 
 # SHA-256 of {"n":1} and of {"n":2}.
@@ -190,6 +197,28 @@ async def test_t65_a_required_set_that_grew_supersedes_the_request() -> None:
     assert (pending.supersedes, pending.occurrence_turn_id) == ("appr_call_1_1_0", "turn_1")
     assert pending.missing == ALL_CAPABILITIES - ORDINARY
     assert world.tools.ran == []
+
+
+async def test_a_superseding_request_outlives_taint_that_a_sibling_brings_in() -> None:
+    world = World(
+        [reply(called("c1", "post", {}), called("c2", "inbox", {}, position=1))],
+        MemoryTool("post", EGRESS, asks=True),
+        MemoryTool("inbox", WRITE, ingests=True),
+    )
+    first = await world.turn()
+    world.tools.by_name["post"].required = ALL_CAPABILITIES
+    world.tools.by_name["inbox"].required = READ
+    second = await world.turn(approval_decisions=[approve(first.pending_approvals[0])])
+    assert world.tools.ran == ["inbox"]
+    assert [one.supersedes for one in second.pending_approvals] == ["appr_call_1_1_0"]
+
+
+async def test_a_long_result_of_an_edited_call_is_kept_without_the_remark() -> None:
+    async def body(call: ToolInvocation) -> ToolOutcome:
+        return ToolOutcome(text="x" * 70_000)
+
+    world = await resumed(world_of(body=body), edit='{"n":2}')
+    assert world.journal.kept == {"call_1_1_0": "x" * 70_000}
 
 
 async def test_a_required_set_that_grew_is_refused_where_nobody_is_present() -> None:

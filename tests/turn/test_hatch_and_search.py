@@ -70,6 +70,16 @@ async def test_t119_a_first_miss_without_a_match_is_ordinary_and_uses_the_hatch_
     assert len(world.tools.recovered) == 1
 
 
+async def test_the_hatch_is_not_for_calls_an_earlier_turn_left_behind() -> None:
+    world = world_of("find_customer")
+    await world.turn()
+    world.crash(world.journal.types.index("message.assistant") + 1)
+    world.prepared._replies.append(reply(said("ok")))
+    await world.turn(escape_hatch=True)
+    assert [one.outcome for one in world.journal.of(ToolSettled)] == ["unknown_tool"]
+    assert world.tools.recovered == []
+
+
 async def test_an_owned_tool_that_is_not_advertised_meets_the_gate() -> None:
     world = world_of("crm_find")
     result = await world.turn()

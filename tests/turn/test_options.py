@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from app.engine.messages import AssistantMessage, AssistantText, Message, UserMessage
 from app.turn.options import DelegateDescriptor, RunTurnOptions
 from app.turn.ports import CacheHint, FailureKind, ProviderError
 from app.turn.result import EndedBy, PendingApproval
@@ -63,6 +64,30 @@ async def test_t7_default_options_add_nothing_to_a_request() -> None:
     assert request.cache_hint is CacheHint.NONE
     assert (request.web_search, request.now_unix_ms) == (False, None)
     assert [spec.name for spec in request.tools] == ["read"]
+
+
+async def test_a_request_counts_the_replies_of_this_run_only() -> None:
+    earlier: list[Message] = [
+        UserMessage.of_text("before"),
+        AssistantMessage(content=(AssistantText(text="ok"),)),
+    ]
+    world = World(
+        [reply(called("c1", "read", {})), reply(said("x"))], MemoryTool("read"), history=earlier
+    )
+    await world.turn()
+    first, second = world.prepared.requests
+    assert (first.replies, second.replies) == (0, 1)
+    assert (first.user_text, list(first.messages[:2])) == ("do it", earlier)
+
+
+async def test_each_turn_of_a_run_has_its_own_steps() -> None:
+    replies = [reply(called(f"c{n}", "post", {"n": n})) for n in range(3)]
+    world = World([*replies, reply(said("ok"))], MemoryTool("post", asks=True))
+    result = await world.turn(max_steps=1)
+    while result.pending_approvals:
+        decision = approve(result.pending_approvals[0], turn_id=world.turn_id)
+        result = await world.turn(max_steps=1, approval_decisions=[decision])
+    assert (result.text, world.turns) == ("ok", 4)
 
 
 async def test_t8_every_step_marks_the_same_prefix() -> None:

@@ -92,6 +92,24 @@ async def test_t18_results_stand_in_source_order_whatever_ends_first() -> None:
     assert results_of(sent) == ["result of a", "result of b", "result of c"]
 
 
+async def test_a_result_is_durable_while_its_siblings_are_still_running() -> None:
+    seen: list[bool] = []
+
+    async def slow(call: ToolInvocation) -> ToolOutcome:
+        for _ in range(20):
+            await asyncio.sleep(0)
+        seen.append("tool.completed" in world.journal.types)
+        return ToolOutcome(text="x")
+
+    world = World(
+        [reply(called("c1", "a", {}), called("c2", "b", {}, position=1)), reply(said("ok"))],
+        MemoryTool("a"),
+        MemoryTool("b", body=slow),
+    )
+    await world.turn()
+    assert seen == [True]
+
+
 async def test_all_starts_of_a_batch_are_one_commit_and_precede_every_execution() -> None:
     seen: list[list[str]] = []
 

@@ -177,6 +177,9 @@ async def test_t106_a_grant_satisfies_neither_the_consent_rule_nor_a_veto() -> N
     asking = one_call(asks=True)
     result = await asking.turn(remembered_grants=grant(EGRESS), untrusted_context_seed=True)
     assert len(result.pending_approvals) == 1
+    assert [(one.rule, one.covered_by) for one in asking.journal.of(CallGated)] == [
+        ("consent", None)
+    ]
     vetoed = one_call(decision=DispatchDeny("no"))
     result = await vetoed.turn(remembered_grants=grant(EGRESS), untrusted_context_seed=True)
     assert (result.text, vetoed.tools.ran, result.grant_replays) == ("ok", [], ())
