@@ -89,7 +89,8 @@ APPROVAL_REQUESTED = Kind(
     FROM p JOIN u ON u.id = p.conversation_id JOIN runs r ON r.id = p.run_id""",
 )
 
-# What an approved call runs with is the latest approver's edit, else what was asked for.
+# What an approved call runs with is the latest approver's edit, else what was asked for. Only a
+# newer request takes the place of an approval that was not used yet (turn.md 6.4).
 APPROVAL_CHANGED = Kind(
     "approval_changed",
     """id text, conversation_id text, status text, resolved_at timestamptz, resolved_by text,
@@ -112,7 +113,8 @@ APPROVAL_CHANGED = Kind(
             ELSE a.effective_args_sha256 END,
         refusals = a.refusals + p.refusals
     FROM p JOIN u ON u.id = p.conversation_id
-    WHERE a.id = p.id AND a.conversation_id = u.id AND a.status = 'pending'""",
+    WHERE a.id = p.id AND a.conversation_id = u.id AND (a.status = 'pending'
+        OR (a.status = 'approved' AND p.status = 'superseded'))""",
 )
 
 DECIDED = Kind(

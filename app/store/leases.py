@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # snapshot, so when the head has moved while it waited it claims nothing and is asked again.
 _CLAIM: Final = """
 WITH l AS MATERIALIZED (
-    SELECT id, head_seq, lease_owner, lease_until FROM conversations
+    SELECT id, head_seq, tainted, lease_owner, lease_until FROM conversations
     WHERE id = $1 AND kind = 'user' FOR NO KEY UPDATE
 ), s AS (
     SELECT head_seq FROM conversations WHERE id = $1
@@ -42,7 +42,7 @@ WITH l AS MATERIALIZED (
         AND (l.lease_owner IS NULL OR l.lease_until < clock_timestamp())
     RETURNING c.lease_generation
 )
-SELECT l.head_seq <> s.head_seq AS is_stale, u.lease_generation, n.*,
+SELECT l.head_seq <> s.head_seq AS is_stale, u.lease_generation, l.tainted AS log_tainted, n.*,
     (SELECT max(e.seq) FROM events e WHERE e.run_id = n.id) AS run_head_seq
 FROM l CROSS JOIN s LEFT JOIN u ON true LEFT JOIN n ON u.lease_generation IS NOT NULL""".replace(
     "ORDERING", ORDER
@@ -74,6 +74,7 @@ class StoreLeases:
             conversation_id=conversation_id,
             generation=row["lease_generation"],
             run=records.run(row),
+            tainted=row["log_tainted"],
         )
 
     async def renew(self, lease: Lease, *, ttl_s: float) -> None:

@@ -1,0 +1,70 @@
+"""Files of a workspace: bounds that hold under concurrency, tags, tenants."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from app.log.records import FileEntry, WorkspaceFile
+from app.policy.taint import Trust
+from tests.support.postgres import NOON, after
+
+if TYPE_CHECKING:
+    from app.store.open import Store
+
+pytestmark = pytest.mark.postgres
+
+LIMIT = 100
+
+
+def file(path: str, content: bytes, trust: Trust = Trust.TRUSTED_USER) -> WorkspaceFile:
+    return WorkspaceFile(path, content, trust, NOON)
+
+
+async def test_a_file_is_written_read_replaced_and_deleted(store: Store, tenant: str) -> None:
+    files = store.workspace(tenant)
+    assert await files.read_file("c", "a.txt") is None
+    first = file("a.txt", b"one\0")
+    assert await files.write_file("c", first, max_total_bytes=LIMIT)
+    assert await files.read_file("c", "a.txt") == first
+    second = WorkspaceFile("a.txt", b"two", Trust.QUARANTINED_CONTENT, after(5))
+    assert await files.write_file("c", second, max_total_bytes=LIMIT)
+    assert await files.read_file("c", "a.txt") == second
+    assert await files.delete_file("c", "a.txt") is True
+    assert await files.delete_file("c", "a.txt") is False
+
+
+async def test_files_are_listed_with_their_sizes(store: Store, tenant: str) -> None:
+    files = store.workspace(tenant)
+    for path in ("b", "a/x", "nul\0"):
+        await files.write_file("d", file(path, b"12345"), max_total_bytes=LIMIT)
+    listed = await files.list_files("d")
+    assert sorted(listed, key=lambda entry: entry.path) == [
+        FileEntry("a/x", 5),
+        FileEntry("b", 5),
+        FileEntry("nul\0", 5),
+    ]
+    assert await store.workspace(f"{tenant}-other").list_files("d") == []
+
+
+async def test_a_workspace_is_never_fuller_than_allowed(store: Store, tenant: str) -> None:
+    files = store.workspace(tenant)
+    assert await files.write_file("e", file("a", b"x" * 60), max_total_bytes=LIMIT)
+    assert not await files.write_file("e", file("b", b"x" * 41), max_total_bytes=LIMIT)
+    assert await files.write_file("e", file("b", b"x" * 40), max_total_bytes=LIMIT)
+    # What is replaced does not count.
+    assert await files.write_file("e", file("a", b"y" * 60), max_total_bytes=LIMIT)
+    assert not await files.write_file("e", file("a", b"y" * 61), max_total_bytes=LIMIT)
+    kept = await files.read_file("e", "a")
+    assert kept
+    assert kept.content == b"y" * 60
+
+
+async def test_concurrent_writers_cannot_fill_it_together(store: Store, tenant: str) -> None:
+    files = store.workspace(tenant)
+    written = await asyncio.gather(
+        *(files.write_file("f", file(f"{n}", b"x" * 30), max_total_bytes=LIMIT) for n in range(8))
+    )
+    assert sum(written) == 3
