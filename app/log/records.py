@@ -212,9 +212,13 @@ class StoredAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The exclusive, numbered right to drive a conversation, with the run to be driven."""
+    """The exclusive, numbered right to drive a conversation, with the run to be driven.
+
+    `tainted` says whether anything in the conversation's log taints.
+    """
 
     tenant: str
     conversation_id: str
     generation: int
     run: RunRecord
+    tainted: bool

@@ -7,7 +7,8 @@ Policy that was tightened since the run was created binds it; policy that was lo
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
 
 import orjson
 
@@ -19,9 +20,13 @@ from app.service.agent_spec import AgentSpec
 from app.turn.agent import BoundAgent
 
 if TYPE_CHECKING:
-    from app.log.records import ApprovalRecord
+    from app.log.envelope import Event
+    from app.log.records import AgentRecord, ApprovalRecord
     from app.service.ports import Providers, Session, Toolbox
     from app.turn.ports import Provider, ToolExecutor
+
+# Most runs of a while are of few agents, and reading a document costs more than driving a step.
+_KEPT_SPECS: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,42 +49,44 @@ class Binder:
     def __init__(self, *, toolbox: Toolbox, providers: Providers) -> None:
         self._toolbox = toolbox
         self._providers = providers
+        self._read = lru_cache(_KEPT_SPECS)(_spec)
 
-    async def bind(
-        self, session: Session, *, tenant: str, conversation_id: str, run_id: str, agent: str
+    def bind(
+        self, tenant: str, created: Event | None, *, name: str, present: AgentRecord | None
     ) -> Bound:
-        """The run's agent, ready to work. Raises MissingSnapshot."""
-        created = await session.latest(LogScope(conversation_id, run_id), "run.created")
+        """The agent `name` of the run that `created` began, ready to work.
+
+        `present` is the agent as it is now, if it still is. Raises MissingSnapshot.
+        """
         if created is None or created.private is None:
-            raise MissingSnapshot(f"run {run_id!r} has no snapshot of its agent")
-        spec = AgentSpec.model_validate(orjson.loads(created.private))
-        record = await session.agent(agent)
-        present = spec if record is None else AgentSpec.model_validate(record.spec)
+            raise MissingSnapshot("the run has no snapshot of its agent")
+        spec = self._read(created.private)
+        now = spec if present is None else self._read(orjson.dumps(present.spec))
         executor = self._toolbox.executor(
             tenant=tenant,
-            conversation_id=conversation_id,
+            conversation_id=created.conversation_id,
             names=spec.tools,
-            consent=(_consent(spec), _consent(present)),
+            consent=(_consent(spec), _consent(now)),
         )
         bound = BoundAgent(
-            name=agent,
+            name=name,
             model=spec.model,
             instructions=spec.instructions,
-            grant_policy=_policy(spec, present),
-            execution_ceiling=_ceiling(spec) & _ceiling(present),
+            grant_policy=_policy(spec, now),
+            execution_ceiling=_ceiling(spec) & _ceiling(now),
         )
         return Bound(spec, bound, executor, self._providers.provider(spec.model))
 
     async def executor_of(self, session: Session, approval: ApprovalRecord) -> ToolExecutor:
         """The tools of the run that an approval belongs to."""
-        bound = await self.bind(
-            session,
-            tenant=approval.tenant,
-            conversation_id=approval.conversation_id,
-            run_id=approval.run_id,
-            agent=approval.card["agent"],
-        )
-        return bound.executor
+        log, name = LogScope(approval.conversation_id, approval.run_id), approval.card["agent"]
+        created = await session.latest(log, "run.created")
+        present = await session.agent(name)
+        return self.bind(approval.tenant, created, name=name, present=present).executor
+
+
+def _spec(document: bytes) -> AgentSpec:
+    return AgentSpec.model_validate(orjson.loads(document))
 
 
 def _consent(spec: AgentSpec) -> ConsentRules:

@@ -7,7 +7,7 @@ driven (turn.md 6.2). One that does not hold any more is not passed on: its call
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from app.policy.capability import parse_capabilities
 from app.policy.grants import SessionApproval
@@ -20,7 +20,7 @@ from app.turn.options import ApprovalDecision, ApprovalOverride
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from app.log.records import ApprovalRecord, DecisionRecord, RunRecord
+    from app.log.records import ApprovalRecord, DecisionRecord, RunRecord, SessionApprovalRecord
     from app.service.ports import Session
     from app.turn.ports import ToolExecutor
 
@@ -40,25 +40,30 @@ class Consents:
         )
 
 
-async def consents(session: Session, run: RunRecord, executor: ToolExecutor) -> Consents:
-    """The consents in force for the next turn of a run."""
-    decided: dict[str, ApprovalDecision] = {}
-    for approval in await session.run_approvals(run.id):
+NO_CONSENTS: Final = Consents({}, {})
+
+
+async def decided(
+    session: Session, approvals: Iterable[ApprovalRecord]
+) -> dict[str, ApprovalDecision]:
+    """Of a run's approvals, what was decided or has expired."""
+    found: dict[str, ApprovalDecision] = {}
+    for approval in approvals:
         if approval.status == "expired":
-            decided[approval.id] = _expired(approval)
+            found[approval.id] = _expired(approval)
         elif approval.resolved_by == "decision":
             evidence = await _evidence(session, approval)
             if evidence:
-                decided[approval.id] = _decision(approval, evidence)
-    return Consents(decided, await _standing(session, run, executor))
+                found[approval.id] = _decision(approval, evidence)
+    return found
 
 
-async def _standing(
-    session: Session, run: RunRecord, executor: ToolExecutor
+def standing_consents(
+    given: Iterable[SessionApprovalRecord], run: RunRecord, executor: ToolExecutor
 ) -> dict[str, SessionApproval]:
     """By tool: principal, agent and definition must be those that the signed decision named."""
     standing: dict[str, SessionApproval] = {}
-    for approval in await session.session_approvals(run.conversation_id):
+    for approval in given:
         spec = executor.spec(approval.tool)
         if (
             approval.principal == run.principal

@@ -22,10 +22,10 @@ from app.log.envelope import NewEvent
 from app.log.runs import ContextAssembled, RunResumed, RunStarted
 from app.service.asking import TAINTED_BY
 from app.service.closing import Turn, closing, failed
-from app.service.consents import consents
 from app.service.limits import RunLimits, TokensSpent
+from app.service.loading import load
 from app.service.recorder import TurnDrained, TurnRecorder
-from app.service.replay import stalled_turns, standing
+from app.service.replay import stalled_turns
 from app.service.settle import settlements
 from app.turn.options import RunTurnOptions
 from app.turn.ports import CacheHint
@@ -35,10 +35,10 @@ from app.turn.run import run_turn
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from app.log.records import ApprovalRecord, Lease
+    from app.log.records import Lease
     from app.service.binding import Binder, Bound
     from app.service.clock import Clock
-    from app.service.consents import Consents
+    from app.service.loading import Loaded
     from app.service.ports import Database, Leases
     from app.service.recorder import Gate
     from app.service.replay import Standing
@@ -59,17 +59,23 @@ class DriverSettings:
     max_steps: int | None = None
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Drive:
     """One lease being driven."""
 
     lease: Lease
     turn_id: str
-    bound: Bound
-    standing: Standing
-    consents: Consents
-    approvals: list[ApprovalRecord]
-    tainted: bool
+    loaded: Loaded
+
+    @property
+    def bound(self) -> Bound:
+        """The run's agent, ready to work."""
+        return self.loaded.bound
+
+    @property
+    def standing(self) -> Standing:
+        """Where the run stands."""
+        return self.loaded.standing
 
 
 class Driver:
@@ -158,7 +164,9 @@ class Driver:
             )
 
     async def _drive(self, lease: Lease) -> None:
-        drive = await self._load(lease)
+        async with self._database.session(lease.tenant) as session:
+            loaded = await load(session, self._binder, lease)
+        drive = _Drive(lease, self._clock.mint("turn"), loaded)
         limits = RunLimits.of(
             drive.bound.spec, usage=lease.run.usage, active_s=drive.standing.active.seconds
         )
@@ -177,24 +185,6 @@ class Driver:
             await self._turn(drive, recorder, limits.seconds_left())
         finally:
             self._recorders.discard(recorder)
-
-    async def _load(self, lease: Lease) -> _Drive:
-        run = lease.run
-        async with self._database.session(lease.tenant) as session:
-            bound = await self._binder.bind(
-                session,
-                tenant=lease.tenant,
-                conversation_id=run.conversation_id,
-                run_id=run.id,
-                agent=run.agent,
-            )
-            given = await consents(session, run, bound.executor)
-            state = await standing(session, run, given.decided)
-            approvals = await session.run_approvals(run.id)
-            conversation = await session.conversation(run.conversation_id)
-        tainted = conversation is not None and conversation.tainted
-        turn_id = self._clock.mint("turn")
-        return _Drive(lease, turn_id, bound, state, given, approvals, tainted)
 
     def _opening(self, drive: _Drive) -> list[NewEvent]:
         run = drive.lease.run
@@ -253,15 +243,15 @@ class Driver:
         run, spec = drive.lease.run, drive.bound.spec
         cap = run.max_steps or spec.max_steps
         options = RunTurnOptions(
-            approval_decisions=drive.consents.unused(drive.standing.open_approvals()),
+            approval_decisions=drive.loaded.consents.unused(drive.standing.open_approvals()),
             max_steps=None if cap is None else max(1, cap - run.steps),
             default_max_steps=self._settings.max_steps,
             stream_tx=recorder,
             native_search_allowed=spec.native_search,
-            session_approved_tools=drive.consents.standing,
+            session_approved_tools=drive.loaded.consents.standing,
             unattended=run.unattended,
             escalate_sandbox_denials=spec.escalate_sandbox_denials,
-            untrusted_context_seed=drive.tainted,
+            untrusted_context_seed=drive.lease.tainted,
             clock=self._clock,
             cache_hint=CacheHint(spec.cache_hint),
         )
@@ -292,7 +282,9 @@ class Driver:
             machine=drive.standing.run,
             executed=drive.standing.executed | recorder.executed,
             open_requests={
-                asked.call_id: asked.id for asked in drive.approvals if asked.status == "pending"
+                asked.call_id: asked.id
+                for asked in drive.loaded.approvals
+                if asked.status == "pending"
             },
         )
         events = closing(turn, result, tainted_by=tainted_by, clock=self._clock)

@@ -20,16 +20,18 @@ from app.turn.reply import answer_executed, answer_settled, replay_reply
 from app.turn.transcript import CallMark, LoggedCall, Note, Transcript
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
 
     from app.engine.commands import PendingToolCall
+    from app.engine.messages import Message
     from app.log.envelope import Event
     from app.log.records import RunRecord
     from app.service.ports import Session
     from app.turn.options import ApprovalDecision
 
 RUN_EVENTS: Final = (
+    "run.created",
     "message.user",
     "run.started",
     "run.resumed",
@@ -47,6 +49,7 @@ RUN_EVENTS: Final = (
 )
 # A turn that pauses, or completes a step, has got somewhere; one that only began has not.
 PROGRESS_EVENTS: Final = ("run.started", "run.resumed", "run.paused", "step.completed")
+_AFTER_CONVERSATION_CREATED: Final = 2
 
 
 @dataclass(slots=True)
@@ -107,16 +110,15 @@ class Standing:
 
 
 async def standing(
-    session: Session, run: RunRecord, decided: Mapping[str, ApprovalDecision]
+    session: Session,
+    run: RunRecord,
+    events: Sequence[Event],
+    decided: Mapping[str, ApprovalDecision],
 ) -> Standing:
-    """Fold the run. `decided` are its verified decisions by approval id."""
-    scope = LogScope(run.conversation_id, run.id)
-    events = await session.events_of(scope, RUN_EVENTS, after=0, limit=None)
+    """Fold the run from its RUN_EVENTS. `decided` are its verified decisions by approval id."""
     checkpoint, at = _checkpoint(events)
     if checkpoint is None:
-        log = LogScope(run.conversation_id)
-        earlier = await session.events_of(log, HISTORY_EVENTS, after=0, limit=None)
-        history = fold_history(earlier, before_run=run.id)
+        history = [] if opens_conversation(run) else await _history(session, run)
         said = next(event for event in events if event.type == "message.user")
         checkpoint = AgentRun.new(user_message(said.data)).with_history(history)
     fold = _Fold(checkpoint, at, decided)
@@ -124,6 +126,17 @@ async def standing(
         fold.take(event)
     fold.standing.active.ended()
     return fold.standing
+
+
+def opens_conversation(run: RunRecord) -> bool:
+    """Whether the conversation had nothing in it before the run but its own beginning."""
+    return run.created_seq == _AFTER_CONVERSATION_CREATED
+
+
+async def _history(session: Session, run: RunRecord) -> list[Message]:
+    log = LogScope(run.conversation_id)
+    earlier = await session.events_of(log, HISTORY_EVENTS, after=0, limit=None)
+    return fold_history(earlier, before_run=run.id)
 
 
 async def stalled_turns(session: Session, run: RunRecord) -> int:
@@ -135,7 +148,7 @@ async def stalled_turns(session: Session, run: RunRecord) -> int:
     return stalled
 
 
-def _checkpoint(events: list[Event]) -> tuple[AgentRun | None, int]:
+def _checkpoint(events: Sequence[Event]) -> tuple[AgentRun | None, int]:
     """The newest document that loads, and its seq; the AgentRun of the whole log otherwise."""
     for event in reversed(events):
         if event.type == "run.checkpointed" and event.private is not None:

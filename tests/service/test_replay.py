@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from app.log.queries import LogScope
 from app.policy.capability import Capability
-from app.service.replay import Standing, stalled_turns, standing
+from app.service.replay import RUN_EVENTS, Standing, stalled_turns, standing
 from app.turn.options import ApprovalDecision, ApprovalOverride
 from app.turn.transcript import CallMark, LoggedCall, Note
 from tests.support.logbook import Logbook, malformed_call, tool_call
@@ -21,7 +22,10 @@ if TYPE_CHECKING:
 
 
 async def stands(log: Logbook, decided: Mapping[str, ApprovalDecision] | None = None) -> Standing:
-    return await standing(cast("Session", log), run_record(), decided or {})
+    scope = LogScope("conv_1", "run_1")
+    events = await log.events_of(scope, RUN_EVENTS, after=0, limit=None)
+    run = run_record(created_seq=events[0].seq)
+    return await standing(cast("Session", log), run, events, decided or {})
 
 
 async def stalled(log: Logbook) -> int:

@@ -57,7 +57,7 @@ def conversation_record(**changes: Any) -> ConversationRecord:
 
 def lease(**changes: Any) -> Lease:
     """The lease on such a run."""
-    return Lease("acme", "conv_1", 1, run_record(**changes))
+    return Lease("acme", "conv_1", 1, run_record(**changes), tainted=False)
 
 
 CARD: dict[str, Any] = {

@@ -1,0 +1,59 @@
+"""What a drive starts from, read in as few statements as it takes.
+
+Every run begins here, and most of them have nothing behind them: a run that was never driven has no
+approvals, and one that opened its conversation has no history and no standing consents either.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from app.log.queries import LogScope
+from app.service.consents import NO_CONSENTS, Consents, decided, standing_consents
+from app.service.replay import RUN_EVENTS, opens_conversation, standing
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from app.log.records import ApprovalRecord, Lease, RunRecord
+    from app.service.binding import Binder, Bound
+    from app.service.ports import Session
+    from app.service.replay import Standing
+    from app.turn.ports import ToolExecutor
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A run as the log and the agents have it: who works, where it stands, what people said."""
+
+    bound: Bound
+    standing: Standing
+    consents: Consents
+    approvals: Sequence[ApprovalRecord]
+
+
+async def load(session: Session, binder: Binder, lease: Lease) -> Loaded:
+    """Everything that driving the leased run takes. Raises MissingSnapshot."""
+    run = lease.run
+    scope = LogScope(run.conversation_id, run.id)
+    events = await session.events_of(scope, RUN_EVENTS, after=0, limit=None)
+    created = next((event for event in events if event.type == "run.created"), None)
+    present = await session.agent(run.agent)
+    bound = binder.bind(lease.tenant, created, name=run.agent, present=present)
+    approvals = [] if run.started_at is None else await session.run_approvals(run.id)
+    given = await _consents(session, run, approvals, bound.executor)
+    state = await standing(session, run, events, given.decided)
+    return Loaded(bound, state, given, approvals)
+
+
+async def _consents(
+    session: Session,
+    run: RunRecord,
+    approvals: Sequence[ApprovalRecord],
+    executor: ToolExecutor,
+) -> Consents:
+    if run.started_at is None and opens_conversation(run):
+        return NO_CONSENTS
+    given = await session.session_approvals(run.conversation_id)
+    return Consents(await decided(session, approvals), standing_consents(given, run, executor))
