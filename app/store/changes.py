@@ -88,7 +88,8 @@ def merged(first: Change, second: Change) -> Change | None:
     if first.kind is RUN_CHANGED and second.kind is RUN_CHANGED:
         return replace(first, row=_both_run_changes(first.row, second.row))
     if first.kind is APPROVAL_CHANGED and second.kind is APPROVAL_CHANGED:
-        return replace(first, row=_both_approval_changes(first.row, second.row))
+        both = _both_approval_changes(first.row, second.row)
+        return None if both is None else replace(first, row=both)
     if first.kind is PAUSE_SETTLED and second.kind is PAUSE_SETTLED:
         return replace(first, reads=first.reads | second.reads)
     if first.kind is EXECUTION_STARTED and second.kind is EXECUTION_SETTLED:
@@ -114,9 +115,10 @@ def _both_run_changes(first: Row, second: Row) -> Row:
     return both
 
 
-def _both_approval_changes(first: Row, second: Row) -> Row:
+def _both_approval_changes(first: Row, second: Row) -> Row | None:
     if first["status"] is not None:
-        return first
+        # Whether the second still applies depends on the first.
+        return None
     both = first | {name: value for name, value in second.items() if value is not None}
     if second["effective_args_sha256"] is not None:
         both["override_args"] = second["override_args"]

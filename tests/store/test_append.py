@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import asyncpg
 import pytest
@@ -112,7 +113,7 @@ async def test_a_conversation_that_does_not_exist_is_not_appended_to(
     lease = await talk.claim()
     with pytest.raises(LeaseLost):
         await store.leases.append(
-            type(lease)(tenant, "conv_none", 1, lease.run), [said("r", "x")], now=NOON
+            replace(lease, conversation_id="conv_none"), [said("r", "x")], now=NOON
         )
     async with store.database.transaction(tenant) as tx:
         assert await tx.lock("conv_none") is None

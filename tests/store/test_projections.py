@@ -232,6 +232,17 @@ async def test_a_later_denial_takes_the_effective_arguments_away(scene: Scene) -
     ]
 
 
+async def test_only_a_newer_request_takes_the_place_of_an_approved_one(scene: Scene) -> None:
+    one = new_id("appr")
+    await scene.pause(one)
+    await scene.happened(decided(one, scene.run_id), resolved(one, scene.run_id, "approved"))
+    await scene.happened(resolved(one, scene.run_id, "expired", by="expiry"))
+    assert (await scene.approval(one)).status == "approved"
+    await scene.happened(resolved(one, scene.run_id, "superseded", by="superseded"))
+    approval = await scene.approval(one)
+    assert (approval.status, approval.effective_args) == ("superseded", None)
+
+
 async def test_refusals_are_counted_while_the_approval_is_pending(scene: Scene) -> None:
     one = new_id("appr")
     await scene.pause(one)

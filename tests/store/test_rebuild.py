@@ -57,6 +57,7 @@ ACTS = (
     "approve for session",
     "deny",
     "withdraw",
+    "supersede",
     "ask",
     "answer",
     "complete",
@@ -64,6 +65,8 @@ ACTS = (
     "cancel",
     "rename",
 )
+
+WAITING = ACTS[ACTS.index("pause") : ACTS.index("complete")]
 
 
 @dataclass(slots=True)
@@ -84,7 +87,7 @@ class History:
             return [run_created(self.runs[-1], metadata={"n": self.count, "nul": "\0"})]
         if act == "rename":
             return [NewEvent(ConversationUpdated(changed={"title": f"{self.count}\0"}, by="a"))]
-        if act in ("pause", "ask", "approve", "approve for session", "deny", "withdraw", "answer"):
+        if act in WAITING:
             return self._waiting(act)
         return _of_run(act, self.runs[-1 - self.count % len(self.runs)])
 
@@ -109,6 +112,8 @@ class History:
                 return [given, resolved(*approval, "approved")]
             case "deny":
                 return [decided(*approval, "deny", approver=who), resolved(*approval, "denied")]
+            case "supersede":
+                return [resolved(*approval, "superseded", by="superseded")]
             case _:
                 return [resolved(*approval, "cancelled", by="cancel")]
 
@@ -130,7 +135,7 @@ def _of_run(act: str, run_id: str) -> list[NewEvent]:
     return [made[act]()]
 
 
-@settings(max_examples=40)
+@settings(max_examples=30)
 @given(
     appends=st.lists(st.lists(st.sampled_from(ACTS), min_size=1, max_size=5), max_size=12),
 )
