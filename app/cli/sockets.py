@@ -7,6 +7,7 @@ connection whose peer is gone while something is being sent to it.
 from __future__ import annotations
 
 import socket
+from contextlib import suppress
 from typing import Final
 
 SEND_BUFFER_BYTES: Final = 128 * 1024
@@ -40,11 +41,8 @@ def base_address(host: str, port: int) -> str:
 
 def free_port(host: str, wanted: int) -> int:
     """The wanted port if nobody listens there, else one that is free just now."""
-    try:
-        with listening_socket(host, wanted) as listener:
-            listener.listen()
-            return wanted
-    except (PortTaken, OSError):
-        with listening_socket(host, 0) as listener:
-            port: int = listener.getsockname()[1]
-            return port
+    for port in (wanted, 0):
+        with suppress(PortTaken), listening_socket(host, port) as listener:
+            found: int = listener.getsockname()[1]
+            return found
+    raise PortTaken(f"no port of {host} is free")

@@ -1,0 +1,61 @@
+"""`make bench`: every measure, in under three minutes. `--write` puts them into the document."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import uvloop
+
+from app.store.whereabouts import running_database
+from bench import appends, decisions, resumes, runs, sockets, streaming
+from bench.report import Report
+from bench.servers import bare, turngate
+from bench.wire import Http
+
+DOCUMENT = Path(__file__).parents[1] / "docs" / "benchmarks.md"
+
+
+async def measured(scratch: Path) -> Report:
+    """Take every measure; the quiet ones first."""
+    report = Report()
+    async with turngate(scratch) as ours:
+        http = await Http.connect(ours.address)
+        await runs.prepare(http)
+        await http.close()
+        frames = scratch / "run.jsonl"
+        frames.write_bytes(b"\n".join(await runs.record(ours.address)))
+        async with bare(frames) as base:
+            desk = await decisions.Desk.open(ours.address)
+            await decisions.measure(report, desk, base)
+            await runs.measure(report, ours, base)
+            async with running_database(None, data_dir=scratch) as dsn:
+                conversation = await resumes.measure(report, desk, dsn)
+                await streaming.measure(report, ours, conversation, scratch)
+                quiet = (await desk.http.call("POST", "/v1/conversations", {}))["id"]
+                await sockets.measure(report, ours, base, quiet)
+                await appends.measure(report, dsn)
+    return report
+
+
+def machine() -> str:
+    """What the numbers were taken on."""
+    cores = len(os.sched_getaffinity(0))
+    python = platform.python_version()
+    return f"{cores} cores shared by client, server and Postgres; Python {python}."
+
+
+def main() -> None:
+    """Measure, show, and write if it is asked for."""
+    with TemporaryDirectory(prefix="turngate-bench-") as folder:
+        report = uvloop.run(measured(Path(folder)))
+    report.show()
+    if "--write" in sys.argv:
+        report.write(DOCUMENT, machine())
+
+
+if __name__ == "__main__":
+    main()
