@@ -18,12 +18,13 @@ from app.api import (
     tool_routes,
 )
 from app.api.cors import Cors
-from app.api.description import openapi_document
+from app.api.description import openapi_text
 from app.api.door import Door
 from app.api.problems import install_problems
 from app.api.socket import STREAM_ROUTES
 
 if TYPE_CHECKING:
+    from starlette.routing import BaseRoute
     from starlette.types import Lifespan
 
     from app.api.edge import Edge
@@ -48,21 +49,27 @@ def build_app(edge: Edge, *, lifespan: Lifespan[FastAPI] | None = None) -> FastA
         openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=lifespan
     )
     app.state.edge = edge
-    app.router.routes.extend(STREAM_ROUTES)
-    for router in _ROUTERS:
-        # Not include_router: it would wrap every route once more, on the way of every request.
-        app.router.routes.extend(router.routes)
+    app.router.routes.extend([*STREAM_ROUTES, *_routes()])
     install_problems(app)
     app.add_middleware(Cors, origins=edge.allowed_origins)
     app.add_middleware(Door, clock=edge.clock, registry=edge.registry)
-
-    @cache
-    def description() -> bytes:
-        # Made when it is first asked for: it takes longer than the rest of a start.
-        return openapi_document(app)
-
-    async def get_description() -> Response:
-        return Response(description(), media_type="application/json")
-
-    app.add_api_route("/openapi.json", get_description, include_in_schema=False)
+    app.add_api_route("/openapi.json", _get_description, include_in_schema=False)
     return app
+
+
+@cache
+def openapi_document() -> bytes:
+    """The description of the API, as it is served and committed.
+
+    It is made when it is first asked for: that takes longer than the rest of a start.
+    """
+    return openapi_text(_routes())
+
+
+async def _get_description() -> Response:
+    return Response(openapi_document(), media_type="application/json")
+
+
+def _routes() -> list[BaseRoute]:
+    # Not include_router: it would wrap every route once more, on the way of every request.
+    return [route for router in _ROUTERS for route in router.routes]

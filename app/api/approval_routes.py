@@ -64,6 +64,8 @@ class BatchRoute(EdgeRoute):
     decisions again change nothing.
     """
 
+    takes_key = True
+
     @override
     async def serve(self, request: Request, call: Call, endpoint: Endpoint) -> Response:
         """The answer to the batch, or its first answer again."""

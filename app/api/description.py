@@ -10,13 +10,16 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
 
 from app.api.idempotency import MAX_CHARS
 from app.api.problems import MEDIA_TYPE, Fault, Problem
-from app.api.routes import SECURITY, WriteRoute
+from app.api.routes import SECURITY, EdgeRoute
 
 if TYPE_CHECKING:
-    from fastapi import FastAPI
+    from collections.abc import Iterator, Sequence
+
+    from starlette.routing import BaseRoute
 
 VERSION: Final = "1"
 _SUMMARY: Final = (
@@ -52,17 +55,16 @@ _PARAMETERS: Final[dict[str, dict[str, Any]]] = {
         "schema": {"type": "string"},
     },
 }
-_METHODS: Final = ("get", "put", "post", "patch", "delete")
 _GENERATED: Final = ("HTTPValidationError", "ValidationError")
 
 
-def describe(app: FastAPI) -> dict[str, Any]:
-    """The OpenAPI document of the application."""
+def describe(routes: Sequence[BaseRoute]) -> dict[str, Any]:
+    """The OpenAPI document of the routes."""
     document = get_openapi(
         title="Turngate",
         version=VERSION,
         description=_SUMMARY,
-        routes=app.routes,
+        routes=routes,
         separate_input_output_schemas=False,
     )
     components = document.setdefault("components", {})
@@ -76,35 +78,39 @@ def describe(app: FastAPI) -> dict[str, Any]:
     components["securitySchemes"] = {
         SECURITY: {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"}
     }
-    writes = {route.operation_id for route in app.routes if isinstance(route, WriteRoute)} | {
-        "decide_batch"
-    }
-    for path, operations in document["paths"].items():
-        for method in _METHODS:
-            if method in operations:
-                _complete(operations[method], is_v1=path.startswith("/v1/"), writes=writes)
+    for path, method, route in _operations(routes):
+        _complete(document["paths"][path][method], route)
     return document
 
 
-def openapi_document(app: FastAPI) -> bytes:
-    """The description as it is committed: stable order, two spaces, one line break at the end."""
-    return (json.dumps(describe(app), indent=2, ensure_ascii=False) + "\n").encode()
+def openapi_text(routes: Sequence[BaseRoute]) -> bytes:
+    """The description as it is committed: two spaces, one line break at the end."""
+    return (json.dumps(describe(routes), indent=2, ensure_ascii=False) + "\n").encode()
 
 
-def _complete(operation: dict[str, Any], *, is_v1: bool, writes: set[str | None]) -> None:
+def _operations(routes: Sequence[BaseRoute]) -> Iterator[tuple[str, str, APIRoute]]:
+    for route in routes:
+        if isinstance(route, APIRoute) and route.include_in_schema:
+            for method in route.methods or ():
+                yield route.path_format, method.lower(), route
+
+
+def _complete(operation: dict[str, Any], route: APIRoute) -> None:
     responses = operation["responses"]
-    if not is_v1:
+    if not isinstance(route, EdgeRoute):
         responses.pop("422", None)
         return
     has_body = "requestBody" in operation
-    takes_tag = any(p.get("name") == "if-match" for p in operation.get("parameters", ()))
-    statuses = (*_ANY, *(_BODY if has_body else ()), *(("412",) if takes_tag else ()))
-    if operation["operationId"] in writes:
-        statuses = (*statuses, "409")
-        operation.setdefault("parameters", []).append(_reference("parameters", "IdempotencyKey"))
-    if operation["operationId"] == "create_run":
-        operation["parameters"].append(_reference("parameters", "Prefer"))
-    for status in sorted(set(statuses)):
+    parameters = operation.setdefault("parameters", [])
+    takes_tag = any(parameter.get("name") == "if-match" for parameter in parameters)
+    statuses = {*_ANY, *(_BODY if has_body else ()), *(("412",) if takes_tag else ())}
+    if route.takes_key:
+        statuses.add("409")
+    names = [*(["IdempotencyKey"] if route.takes_key else []), *route.headers]
+    parameters.extend(_reference("parameters", name) for name in names)
+    if not parameters:
+        del operation["parameters"]
+    for status in sorted(statuses):
         responses[status] = _reference("responses", _NAMES[status])
 
 

@@ -45,9 +45,14 @@ async def authenticated(request: Request, edge: Edge) -> Authenticated:
 
 
 class EdgeRoute(APIRoute):
-    """A route for whoever has the scope; it gets a Call without a session."""
+    """A route for whoever has the scope; it gets a Call without a session.
+
+    `takes_key` and `headers` (of `description`) say what else the description tells of it.
+    """
 
     media_types: Sequence[str] = (JSON_TYPE,)
+    takes_key: bool = False
+    headers: Sequence[str] = ()
 
     @property
     def scopes(self) -> tuple[str, ...]:
@@ -101,6 +106,8 @@ class ReadRoute(EdgeRoute):
 
 class WriteRoute(EdgeRoute):
     """A route that changes something: one request, one transaction."""
+
+    takes_key = True
 
     @override
     async def serve(self, request: Request, call: Call, endpoint: Endpoint) -> Response:

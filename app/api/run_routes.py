@@ -24,6 +24,8 @@ routes = Routes(tags=["runs"])
 class CreateRunRoute(WriteRoute):
     """Once the run is committed, waits for it as long as `Prefer: wait=N` asks."""
 
+    headers = ("Prefer",)
+
     @override
     async def serve(self, request: Request, call: Call, endpoint: Endpoint) -> Response:
         """The run as created, or as it is after the wait; a replay waits as well."""
