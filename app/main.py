@@ -29,6 +29,7 @@ from app.service.development import DEVELOPMENT_ISSUER, ISSUER_FILE, Development
 from app.service.driver import Driver, DriverSettings
 from app.service.event_log import EventLog
 from app.service.hold import HoldGate
+from app.service.hold_sharing import HoldSharing
 from app.service.keys import Keys
 from app.service.runs import Runs
 from app.service.streams import StreamLimits, Streams
@@ -102,6 +103,7 @@ async def open_house(
         holds = HoldGate(clock)
         for listener in (wakeups, subscriptions, holds):
             listener.listen(store.signals)
+        await stack.enter_async_context(HoldSharing(holds, store.holds, clock).running())
         binder = Binder(toolbox=toolbox, providers=providers)
         approvals = Approvals(database=store.database, clock=clock, binder=binder)
         streams = Streams(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from app.store.appender import Appender
 from app.store.connections import POOL_SIZE, SteadyConnection, open_pool
 from app.store.database import StoreDatabase
+from app.store.holds import StoreHolds
 from app.store.leases import StoreLeases
 from app.store.queue import StoreQueue
 from app.store.signals import StoreSignals
@@ -32,6 +33,7 @@ class Store:
     leases: StoreLeases
     queue: StoreQueue
     signals: StoreSignals
+    holds: StoreHolds
     pool: Pool
 
     def workspace(self, tenant: str) -> StoreWorkspace:
@@ -60,6 +62,7 @@ class Store:
                 leases=StoreLeases(pool, appender),
                 queue=StoreQueue(dsn, pool),
                 signals=signals,
+                holds=StoreHolds(pool),
                 pool=pool,
             )
         finally:
