@@ -116,6 +116,7 @@ async def test_t88_untrusted_content_in_one_step_binds_the_next() -> None:
     )
     result = await world.turn()
     assert [one.tool_name for one in result.pending_approvals] == ["fetch"]
+    assert [call.tainted for call in world.tools.calls] == [False]
     assert [step.tainted for step in world.journal.of(StepStarted)] == [False, True]
     clean, tainted = (step.granted for step in world.journal.of(StepStarted))
     assert "arbitrary-egress" in clean
@@ -130,6 +131,12 @@ async def test_t88_in_one_batch_on_a_clean_context_both_run() -> None:
     )
     result = await world.turn()
     assert (result.text, sorted(world.tools.ran)) == ("x", ["fetch", "inbox"])
+
+
+async def test_a_tool_is_told_whether_the_context_it_writes_from_is_tainted() -> None:
+    world = one_call(required=WRITE)
+    await world.turn(untrusted_context_seed=True)
+    assert [call.tainted for call in world.tools.calls] == [True]
 
 
 async def test_t89_the_durable_verdict_taints_a_clean_transcript() -> None:

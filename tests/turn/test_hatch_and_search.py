@@ -36,7 +36,8 @@ async def test_t117_with_the_hatch_off_an_unknown_tool_is_unknown_and_nobody_is_
 
 async def test_t117_the_first_miss_appends_and_names_tools_and_the_second_is_ordinary() -> None:
     world = world_of("find_customer", "find_order")
-    world.tools.recoverable = [HIDDEN.spec, MemoryTool("read").spec]
+    reserved = MemoryTool("ask_question").spec
+    world.tools.recoverable = [HIDDEN.spec, MemoryTool("read").spec, reserved]
     await world.turn(escape_hatch=True)
     first, second = world.journal.of(ToolSettled)
     assert (first.outcome, second.outcome) == ("tools_now_available", "unknown_tool")

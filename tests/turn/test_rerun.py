@@ -182,6 +182,7 @@ async def test_the_card_of_a_re_run_shows_the_arguments_that_ran() -> None:
     assert asked.pending_approvals[0].args_json == '{"n":2}'
     await world.turn(approval_decisions=[approve(asked.pending_approvals[0])])
     assert world.tools.calls[0].args_canonical == b'{"n":2}'
+    assert world.journal.of(ToolCompleted)[-1].result.startswith("The approver changed this call")
 
 
 SCRIPT = [
