@@ -77,9 +77,9 @@ WITH x AS (
 ), u AS (
     INSERT INTO conversations (id, tenant, kind, principal, participants, title, metadata, head_seq,
         head_hash, tainted, created_at)
-    SELECT x.id, $21::text, 'user', p.principal, p.participants, p.title, p.metadata::json, x.head,
-        x.hash, x.tainted, $22::timestamptz
-    FROM x CROSS JOIN json_to_record($23::json)
+    SELECT x.id, $13::text, 'user', p.principal, p.participants, p.title, p.metadata::json, x.head,
+        x.hash, x.tainted, $14::timestamptz
+    FROM x CROSS JOIN json_to_record($15::json)
         AS p(principal text, participants text[], title text, metadata text)
     RETURNING id, tenant
 ), l AS (
@@ -92,9 +92,10 @@ _INSERT_EVENTS: Final = """, e AS (
         body, private, prev_hash, hash)
     SELECT u.tenant, u.id, e.seq, e.run_id, e.turn_id, e.step, e.type, e.trust, e.at, e.data,
         e.body, e.private, e.prev_hash, e.hash
-    FROM unnest($8::text[], $9::bigint[], $10::text[], $11::text[], $12::bigint[], $13::text[],
-        $14::smallint[], $15::timestamptz[], $16::jsonb[], $17::bytea[], $18::bytea[],
-        $19::bytea[], $20::bytea[])
+    FROM ROWS FROM (
+            json_to_recordset($8::json) AS (conversation_id text, seq bigint, run_id text,
+                turn_id text, step bigint, type text, trust smallint, at timestamptz, data jsonb),
+            unnest($9::bytea[], $10::bytea[], $11::bytea[], $12::bytea[]))
         AS e(conversation_id, seq, run_id, turn_id, step, type, trust, at, data, body, private,
             prev_hash, hash)
         JOIN u ON u.id = e.conversation_id
@@ -114,8 +115,8 @@ FROM x LEFT JOIN l ON l.id = x.id LEFT JOIN u ON u.id = x.id"""
 # The later rounds of an append, in its transaction.
 _REACHED: Final = "WITH u AS (SELECT id, tenant FROM conversations WHERE id = ANY($1::text[]))"
 
-_ADVANCE_PARAMETERS: Final = 20
-_OPEN_PARAMETERS: Final = 23
+_ADVANCE_PARAMETERS: Final = 12
+_OPEN_PARAMETERS: Final = 15
 
 
 @lru_cache(maxsize=512)
@@ -149,8 +150,8 @@ async def write(
         (b.conversation_id, b.before.seq, *b.after.as_row(), b.generation, b.releases)
         for b in batches
     ]
-    rows = [row for batch in batches for row in batch.rows]
-    arguments: list[Any] = [*_columns(heads, 7), *_columns(rows, 13)]
+    columns, *octets = _columns([row for batch in batches for row in batch.rows], 5)
+    arguments: list[Any] = [*_columns(heads, 7), orjson.dumps(columns).decode(), *octets]
     if opening is None:
         head, count = _ADVANCE, _ADVANCE_PARAMETERS
     else:

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+import orjson
+
 from app.log.envelope import seal_envelope, wire_time
 from app.store.changes import rounds
 from app.store.projection_fact import Fact
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
     from app.log.envelope import Event, NewEvent
     from app.store.changes import Change, Round
+
+Row = tuple[dict[str, Any], bytes, bytes | None, bytes, bytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +50,7 @@ class Batch:
     before: Tail
     after: Tail
     events: tuple[Event, ...]
-    rows: tuple[tuple[Any, ...], ...]
+    rows: tuple[Row, ...]
     plan: tuple[Round, ...]
     generation: int | None = None
     releases: bool = False
@@ -68,18 +72,17 @@ def seal(
     """Give events their place after `tail`."""
     seq, last, tainted = tail.seq, tail.hash, tail.tainted
     events: list[Event] = []
-    rows: list[tuple[Any, ...]] = []
+    rows: list[Row] = []
     changes: list[Change] = []
     for news, moment in parts:
-        at = whole_ms(moment)
-        wire_at = wire_time(at)
+        wire_at = wire_time(moment)
         for new in news:
             seq += 1
             event = seal_envelope(new, conversation_id=conversation_id, seq=seq, at=wire_at)
             before, last = last, link(last, event.body, event.private)
             tainted = tainted or event.trust.taints
             events.append(event)
-            rows.append(_row(event, at, before, last))
+            rows.append(_row(event, wire_at, before, last))
             changes += project(Fact(event, new.payload, wire_at, tainted))
     return Batch(
         conversation_id,
@@ -96,21 +99,19 @@ def seal(
 _DATA: Final = b'"data":'
 
 
-def _row(event: Event, at: datetime, before: bytes, own: bytes) -> tuple[Any, ...]:
+def _row(event: Event, at: str, before: bytes, own: bytes) -> Row:
+    """The columns of an event: one JSON object, and the bytes that JSON cannot hold."""
     # A quote inside a JSON string is escaped, so the first `"data":` is the member itself.
     data = event.body[event.body.index(_DATA) + len(_DATA) : -1].decode()
-    return (
-        event.conversation_id,
-        event.seq,
-        None if event.run_id is None else escape(event.run_id),
-        None if event.turn_id is None else escape(event.turn_id),
-        event.step,
-        event.type,
-        int(event.trust),
-        at,
-        searchable(data),
-        event.body,
-        event.private,
-        before,
-        own,
-    )
+    columns = {
+        "conversation_id": event.conversation_id,
+        "seq": event.seq,
+        "run_id": None if event.run_id is None else escape(event.run_id),
+        "turn_id": None if event.turn_id is None else escape(event.turn_id),
+        "step": event.step,
+        "type": event.type,
+        "trust": int(event.trust),
+        "at": at,
+        "data": orjson.Fragment(searchable(data)),
+    }
+    return columns, event.body, event.private, before, own
