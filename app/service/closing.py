@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, assert_never
 
 from app.engine.arguments import sha256_hex
@@ -19,20 +19,27 @@ if TYPE_CHECKING:
 
     from app.engine.agent_run import AgentRun
     from app.engine.usage import Usage
-    from app.log.records import RunRecord
+    from app.log.records import ApprovalRecord, RunRecord
     from app.service.binding import Bound
     from app.service.clock import Clock
     from app.turn.result import PendingApproval, TurnResult
 
 ENGINE_FORMAT = 1
+_CHANGED = "The definition of {} has changed since consent to it was given or asked for."
+
+
+def _is_of(asked: ApprovalRecord, call: PendingApproval) -> bool:
+    """Whether the request shows the tool as it is defined now."""
+    return bool(asked.card["tool_definition_digest"] == call.definition_digest)
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
     """One driven turn: whose it was, what it worked with, and where its AgentRun ended up.
 
-    `executed` are the calls whose execution started in this turn or an earlier one, `open_requests`
-    the approvals that were pending when it began, by call id.
+    `executed` are the calls whose execution started in this turn or an earlier one, `asked` the
+    requests about open calls as they were when it began, by call id, and `outdated` the tools with
+    a standing consent to another definition.
     """
 
     run: RunRecord
@@ -40,11 +47,26 @@ class Turn:
     bound: Bound
     machine: AgentRun
     executed: AbstractSet[str]
-    open_requests: Mapping[str, str]
+    asked: Mapping[str, ApprovalRecord]
+    outdated: AbstractSet[str]
 
-    def stays_open(self, call: PendingApproval) -> bool:
-        """Whether the call's own request is still open, so that nobody is asked a second time."""
-        return call.supersedes is None and call.call_id in self.open_requests
+    def open_request(self, call: PendingApproval) -> str | None:
+        """The request that is open still, so that nobody is asked a second time."""
+        asked = self.asked.get(call.call_id)
+        if asked is None or asked.status != "pending" or call.supersedes is not None:
+            return None
+        return asked.id if _is_of(asked, call) else None
+
+    def asked_anew(self, call: PendingApproval) -> PendingApproval:
+        """The call as it is to be asked: in place of its earlier request, if there was one."""
+        asked = self.asked.get(call.call_id)
+        is_changed = call.tool_name in self.outdated if asked is None else not _is_of(asked, call)
+        reason = f"{_CHANGED.format(call.tool_name)} {call.reason}".strip()
+        return replace(
+            call,
+            supersedes=call.supersedes or (None if asked is None else asked.id),
+            reason=reason if is_changed else call.reason,
+        )
 
 
 def totals(usage: Usage) -> UsageTotals:
@@ -83,16 +105,16 @@ def _pause(
     checkpoint = RunCheckpointed(
         engine_format=ENGINE_FORMAT, sha256=sha256_hex(document), size_bytes=len(document)
     )
-    still_open = [call for call in result.pending_approvals if turn.stays_open(call)]
+    requested = [(turn.open_request(call), call) for call in result.pending_approvals]
+    kept = [request for request, _ in requested if request is not None]
     asked = requests(
-        [call for call in result.pending_approvals if not turn.stays_open(call)],
+        [turn.asked_anew(call) for request, call in requested if request is None],
         run=turn.run,
         turn_id=turn.turn_id,
         bound=turn.bound,
         tainted_by=tainted_by,
         clock=clock,
     )
-    kept = [turn.open_requests[call.call_id] for call in still_open]
     opened = [event.payload.id for event in asked if isinstance(event.payload, ApprovalRequested)]
     paused = RunPaused(approvals=(*kept, *opened), questions=())
     return [

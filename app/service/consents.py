@@ -20,17 +20,21 @@ from app.turn.options import ApprovalDecision, ApprovalOverride
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from app.log.records import ApprovalRecord, DecisionRecord, RunRecord, SessionApprovalRecord
+    from app.log.records import ApprovalRecord, DecisionRecord, RunRecord
     from app.service.ports import Session
     from app.turn.ports import ToolExecutor
 
 
 @dataclass(frozen=True, slots=True)
 class Consents:
-    """What people said about a run's calls: by approval id, in the order of the requests."""
+    """What people said about a run's calls: by approval id, in the order of the requests.
+
+    `outdated` are the tools with a standing consent to another definition than they have now.
+    """
 
     decided: Mapping[str, ApprovalDecision]
     standing: Mapping[str, SessionApproval]
+    outdated: frozenset[str]
 
     def unused(self, open_approvals: Iterable[str]) -> Sequence[ApprovalDecision]:
         """The decisions on calls that are open and have not started since they were asked."""
@@ -40,40 +44,52 @@ class Consents:
         )
 
 
-NO_CONSENTS: Final = Consents({}, {})
+NO_CONSENTS: Final = Consents({}, {}, frozenset())
 
 
-async def decided(
-    session: Session, approvals: Iterable[ApprovalRecord]
+async def consents(
+    session: Session, run: RunRecord, approvals: Iterable[ApprovalRecord], executor: ToolExecutor
+) -> Consents:
+    """The consents in force for the next turn of a run with these approvals."""
+    standing: dict[str, SessionApproval] = {}
+    outdated: set[str] = set()
+    for given in await session.session_approvals(run.conversation_id):
+        if given.principal != run.principal or given.agent != run.agent:
+            continue
+        if _defines(executor, given.tool, given.tool_definition_digest):
+            covered = parse_capabilities(given.covered_capabilities)
+            standing[given.tool] = SessionApproval(covered, given.approval_id)
+        else:
+            outdated.add(given.tool)
+    decided = await _decided(session, approvals, executor)
+    return Consents(decided, standing, frozenset(outdated))
+
+
+async def _decided(
+    session: Session, approvals: Iterable[ApprovalRecord], executor: ToolExecutor
 ) -> dict[str, ApprovalDecision]:
-    """Of a run's approvals, what was decided or has expired."""
     found: dict[str, ApprovalDecision] = {}
     for approval in approvals:
         if approval.status == "expired":
             found[approval.id] = _expired(approval)
-        elif approval.resolved_by == "decision":
+        elif approval.resolved_by == "decision" and _is_current(approval, executor):
             evidence = await _evidence(session, approval)
             if evidence:
                 found[approval.id] = _decision(approval, evidence)
     return found
 
 
-def standing_consents(
-    given: Iterable[SessionApprovalRecord], run: RunRecord, executor: ToolExecutor
-) -> dict[str, SessionApproval]:
-    """By tool: principal, agent and definition must be those that the signed decision named."""
-    standing: dict[str, SessionApproval] = {}
-    for approval in given:
-        spec = executor.spec(approval.tool)
-        if (
-            approval.principal == run.principal
-            and approval.agent == run.agent
-            and spec is not None
-            and spec.definition_digest == approval.tool_definition_digest
-        ):
-            covered = parse_capabilities(approval.covered_capabilities)
-            standing[approval.tool] = SessionApproval(covered, approval.approval_id)
-    return standing
+def _is_current(approval: ApprovalRecord, executor: ToolExecutor) -> bool:
+    """Whether the tool is the one that was shown; a denial stands whatever became of it."""
+    card = approval.card
+    return approval.status == "denied" or _defines(
+        executor, card["tool"], card["tool_definition_digest"]
+    )
+
+
+def _defines(executor: ToolExecutor, tool: str, digest: str) -> bool:
+    spec = executor.spec(tool)
+    return spec is not None and spec.definition_digest == digest
 
 
 async def _evidence(session: Session, approval: ApprovalRecord) -> list[DecisionRecord]:
@@ -125,6 +141,7 @@ def _decision(approval: ApprovalRecord, evidence: list[DecisionRecord]) -> Appro
         grant_scope=scope,
         covered=parse_capabilities(last.covered_capabilities),
         effective_sha256=approval.effective_args_sha256,
+        definition_digest=card["tool_definition_digest"],
         reason=last.reason or "",
         sandbox_mode=last.sandbox_mode,
         outcome_unknown=card["risk"]["outcome_unknown"],

@@ -243,7 +243,7 @@ class Driver:
         run, spec = drive.lease.run, drive.bound.spec
         cap = run.max_steps or spec.max_steps
         options = RunTurnOptions(
-            approval_decisions=drive.loaded.consents.unused(drive.standing.open_approvals()),
+            approval_decisions=drive.loaded.consents.unused(drive.standing.requests().values()),
             max_steps=None if cap is None else max(1, cap - run.steps),
             default_max_steps=self._settings.max_steps,
             stream_tx=recorder,
@@ -281,11 +281,8 @@ class Driver:
             bound=drive.bound,
             machine=drive.standing.run,
             executed=drive.standing.executed | recorder.executed,
-            open_requests={
-                asked.call_id: asked.id
-                for asked in drive.loaded.approvals
-                if asked.status == "pending"
-            },
+            asked=drive.loaded.asked,
+            outdated=drive.loaded.consents.outdated,
         )
         events = closing(turn, result, tainted_by=tainted_by, clock=self._clock)
         await self._finish(drive, [*await recorder.remaining(), *left_open, *events])

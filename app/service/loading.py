@@ -10,14 +10,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from app.log.queries import LogScope
-from app.service.consents import NO_CONSENTS, Consents, decided, standing_consents
+from app.service.consents import NO_CONSENTS, consents
 from app.service.replay import RUN_EVENTS, opens_conversation, standing
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from app.log.records import ApprovalRecord, Lease, RunRecord
     from app.service.binding import Binder, Bound
+    from app.service.consents import Consents
     from app.service.ports import Session
     from app.service.replay import Standing
     from app.turn.ports import ToolExecutor
@@ -25,12 +26,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A run as the log and the agents have it: who works, where it stands, what people said."""
+    """A run as the log and the agents have it: who works, where it stands, what people said.
+
+    `asked` are the requests about open calls, by call id.
+    """
 
     bound: Bound
     standing: Standing
     consents: Consents
-    approvals: Sequence[ApprovalRecord]
+    asked: Mapping[str, ApprovalRecord]
 
 
 async def load(session: Session, binder: Binder, lease: Lease) -> Loaded:
@@ -44,7 +48,9 @@ async def load(session: Session, binder: Binder, lease: Lease) -> Loaded:
     approvals = [] if run.started_at is None else await session.run_approvals(run.id)
     given = await _consents(session, run, approvals, bound.executor)
     state = await standing(session, run, events, given.decided)
-    return Loaded(bound, state, given, approvals)
+    by_id = {approval.id: approval for approval in approvals}
+    asked = {call_id: by_id[request] for call_id, request in state.requests().items()}
+    return Loaded(bound, state, given, asked)
 
 
 async def _consents(
@@ -55,5 +61,4 @@ async def _consents(
 ) -> Consents:
     if run.started_at is None and opens_conversation(run):
         return NO_CONSENTS
-    given = await session.session_approvals(run.conversation_id)
-    return Consents(await decided(session, approvals), standing_consents(given, run, executor))
+    return await consents(session, run, approvals, executor)

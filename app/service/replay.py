@@ -87,13 +87,13 @@ class Standing:
     settled: list[str] = field(default_factory=list)
     active: ActiveTime = field(default_factory=ActiveTime)
 
-    def open_approvals(self) -> list[str]:
-        """The requests whose decision is about a call that is open still."""
-        return [
-            call.approval_id
+    def requests(self) -> dict[str, str]:
+        """The requests, open or decided, that are about the next start of an open call."""
+        return {
+            call_id: call.approval_id
             for call_id, call in self.batch.items()
             if call.approval_id is not None and call_id not in self.answered
-        ]
+        }
 
     def transcript(self) -> Transcript:
         """What the next turn starts from."""

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from app.engine.agent_run import AgentRun
-from app.log.approvals import ApprovalRequested
+from app.log.approvals import ApprovalRequested, ApprovalResolved
 from app.log.payload import UsageTotals
 from app.log.runs import Envelope, RunCompleted, RunFailed, RunPaused
 from app.service.closing import Turn, closing
 from app.turn.ports import FailureKind
 from app.turn.result import EndedBy, MidStreamFailure, TurnFailure, TurnResult
 from tests.service.turns import bound, machine, pending, result
-from tests.support.records import run_record
+from tests.support.records import approval_record, run_record
 from tests.support.stepped_clock import SteppedClock
 from tests.support.turn_tools import MemoryTool
 
@@ -30,7 +30,8 @@ def events(of: TurnResult, **turn: Any) -> list[NewEvent]:
         "bound": bound(MemoryTool("http_post")),
         "machine": machine(),
         "executed": frozenset(),
-        "open_requests": {},
+        "asked": {},
+        "outdated": frozenset(),
     }
     return closing(Turn(**(plain | turn)), of, tainted_by=(), clock=SteppedClock())
 
@@ -115,16 +116,41 @@ def test_the_checkpoint_holds_the_machine_as_it_stands() -> None:
 
 def test_f14_a_request_that_is_open_still_is_not_asked_a_second_time() -> None:
     """T42: the same approval, the same expiry."""
-    found = paused(pending(), open_requests={"call_1_1_0": "appr_old"})
+    found = paused(pending(), asked={"call_1_1_0": approval_record(id="appr_old")})
     assert [event.type for event in found] == ["run.checkpointed", "run.paused"]
     assert found[-1].payload == RunPaused(approvals=("appr_old",), questions=())
 
 
 def test_a_request_that_replaces_an_open_one_is_asked() -> None:
-    found = paused(pending(supersedes="appr_old"), open_requests={"call_1_1_0": "appr_old"})
-    assert [event.type for event in found] == [
-        "run.checkpointed",
-        "approval.resolved",
-        "approval.requested",
-        "run.paused",
-    ]
+    asked = {"call_1_1_0": approval_record(id="appr_old", status="approved")}
+    assert replaced(paused(pending(supersedes="appr_old"), asked=asked)) == ("appr_old", "")
+
+
+def test_a_decision_that_does_not_hold_any_more_is_replaced() -> None:
+    asked = {"call_1_1_0": approval_record(id="appr_old", status="approved")}
+    assert replaced(paused(pending(), asked=asked)) == ("appr_old", "")
+
+
+CHANGED = "The definition of http_post has changed since consent to it was given or asked for."
+
+
+@pytest.mark.parametrize("status", ["pending", "approved"])
+def test_f16_a_request_for_another_definition_is_replaced_and_says_so(status: str) -> None:
+    asked = {"call_1_1_0": approval_record(id="appr_old", status=status)}
+    found = paused(pending(definition_digest="e" * 64, reason="Tainted."), asked=asked)
+    assert replaced(found) == ("appr_old", f"{CHANGED} Tainted.")
+
+
+def test_f16_a_standing_consent_to_another_definition_is_mentioned() -> None:
+    request = paused(pending(), outdated={"http_post"})[1].payload
+    assert isinstance(request, ApprovalRequested)
+    assert request.reason == CHANGED
+
+
+def replaced(found: list[NewEvent]) -> tuple[str, str]:
+    """The request that was replaced, and the reason that the new one gives."""
+    _, resolved, request, _ = [event.payload for event in found]
+    assert isinstance(resolved, ApprovalResolved)
+    assert isinstance(request, ApprovalRequested)
+    assert (resolved.status, resolved.superseded_by) == ("superseded", request.id)
+    return resolved.approval_id, request.reason

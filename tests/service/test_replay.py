@@ -195,12 +195,12 @@ async def test_a_request_marks_its_call_and_names_itself() -> None:
     )
 
 
-async def test_open_approvals_are_those_of_calls_without_a_result() -> None:
+async def test_open_requests_are_those_of_calls_without_a_result() -> None:
     log, (first, second) = with_batch()
     log.asked("appr_1", first)
     log.asked("appr_2", second)
     log.settled(first)
-    assert (await stands(log)).open_approvals() == ["appr_2"]
+    assert (await stands(log)).requests() == {second: "appr_2"}
 
 
 async def test_a_start_uses_its_decision_up() -> None:
@@ -213,7 +213,7 @@ async def test_a_start_uses_its_decision_up() -> None:
     call = state.transcript().open_calls[0]
     assert (call.mark, call.approval_id, call.attempts) == (CallMark.STARTED, None, 1)
     assert call.covered == {Capability.LOCAL_WRITE}
-    assert state.open_approvals() == []
+    assert state.requests() == {}
 
 
 async def test_a_started_call_remembers_what_ran() -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.errors import StoreUnavailable
 from app.log.envelope import Event
 from app.log.queries import LogScope
 from app.service import subscriptions
@@ -224,6 +225,39 @@ async def test_a_hint_that_was_lost_is_made_up_by_looking(monkeypatch: pytest.Mo
     with following(log) as reader:
         await until_caught_up(reader)
         log.append(heard="nowhere")
+        assert await pulled(reader, 1) == [1]
+
+
+async def test_a_reader_that_waits_sits_an_outage_of_the_database_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(subscriptions, "FIRST_POLL_S", 0.01)
+    log = MemoryLog()
+    looks = iter(range(2))
+
+    def away_twice() -> None:
+        if next(looks, None) is not None:
+            raise StoreUnavailable("away")
+
+    log.before_head = away_twice
+    with following(log) as reader:
+        await until_caught_up(reader)
+        log.append(heard="nowhere")
+        assert await pulled(reader, 1) == [1]
+
+
+async def test_a_reader_that_is_behind_in_an_outage_is_told_and_may_try_again() -> None:
+    log = MemoryLog()
+    log.append()
+
+    def away() -> None:
+        raise StoreUnavailable("away")
+
+    log.before_read = away
+    with following(log) as reader:
+        with pytest.raises(StoreUnavailable):
+            await reader.next()
+        log.before_read = lambda: None
         assert await pulled(reader, 1) == [1]
 
 

@@ -1,0 +1,42 @@
+"""The list of tools is by name, and its cursor is a name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from app.log.queries import Page
+from app.service.tool_listing import ToolListing
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from app.service.tool_listing import ListedTool
+
+
+@dataclass(frozen=True)
+class Named:
+    name: str
+
+
+class Catalogue:
+    """A catalogue of names in no order."""
+
+    def tools(self) -> Sequence[ListedTool]:
+        return cast("list[ListedTool]", [Named("c"), Named("a"), Named("b")])
+
+
+@pytest.mark.parametrize(
+    ("page", "names"),
+    [
+        (Page(10), ["a", "b", "c"]),
+        (Page(2), ["a", "b"]),
+        (Page(2, "a"), ["b", "c"]),
+        (Page(2, "bb"), ["c"]),
+        (Page(2, "c"), []),
+    ],
+)
+def test_a_page_of_tools(page: Page, names: list[str]) -> None:
+    assert [tool.name for tool in ToolListing(Catalogue()).page(page)] == names

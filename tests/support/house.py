@@ -1,0 +1,221 @@
+"""A complete service in process, over the tests' database: people, tools that count, one worker.
+
+    house = House(store, tenant)
+    alice = await house.person("alice")
+    await house.agent(approval={"mutate": "ask"})
+    run = await alice.run('call mutate {"to":"a"}\n---\nsay done')
+    await house.drive(run)
+    await alice.approve((await house.pending(run))[0])
+    await house.drive(run)
+
+Nothing runs by itself: a run goes on where a test drives it, and time passes in `clock.let_pass`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from hashlib import sha512
+from typing import TYPE_CHECKING, Any
+
+from app.log.envelope import NewEvent
+from app.log.queries import LogScope
+from app.log.records import AgentRecord, KeyRecord
+from app.log.runs import ConversationUpdated
+from app.service.agent_spec import AgentSpec, digest_of
+from app.service.approvals import Approvals
+from app.service.binding import Binder
+from app.service.caller import Caller
+from app.service.driver import Driver, DriverSettings
+from app.service.requests import DecisionDraft, RunRequest
+from app.service.runs import Runs
+from app.service.wakeups import Wakeups
+from app.tools.registry import ToolRegistry
+from app.tools.toolbox import Toolbox
+from app.trust.decision import DECISION_TYPE
+from app.trust.jose import sign_jws
+from app.trust.keys import CHANCE_BYTES, SigningKey, derive_signing_key
+from tests.support.clock import PlayedClock
+from tests.support.house_tools import CountingTools
+from tests.support.recorded_script import RecordedScript
+
+if TYPE_CHECKING:
+    from app.log.envelope import Event
+    from app.log.records import ApprovalRecord, RunRecord
+    from app.service.ports import Leases
+    from app.service.requests import Decided
+    from app.store.open import Store
+
+LEASE_S = 60.0
+PEOPLE = frozenset({"runs:read", "runs:write", "approvals:read", "approvals:decide"})
+
+
+class OpenGate:
+    """Nobody holds any run back."""
+
+    async def passable(self, run_id: str) -> None:
+        return
+
+
+@dataclass
+class Person:
+    """Somebody with a token and a key."""
+
+    house: House
+    caller: Caller
+    key_id: str
+    key: SigningKey
+
+    async def run(self, text: str, *, agent: str = "helper", **request: Any) -> RunRecord:
+        """Ask an agent for something."""
+        wanted = RunRequest(agent=agent, input=(text,), **request)
+        async with self.house.store.database.transaction(self.house.tenant) as tx:
+            return await self.house.runs.create(tx, self.caller, wanted)
+
+    async def cancel(self, run: RunRecord) -> RunRecord:
+        """End a run."""
+        async with self.house.store.database.transaction(self.house.tenant) as tx:
+            return await self.house.runs.cancel(tx, self.caller, run.id)
+
+    async def payload(self, approval_id: str, **draft: Any) -> str:
+        """The canonical text of a decision, from the service."""
+        async with self.house.store.database.session(self.house.tenant) as session:
+            signed = await self.house.approvals.payload(
+                session, self.caller, approval_id, DecisionDraft(**draft)
+            )
+        return signed.canonical
+
+    def sign(self, canonical: str | bytes, **header: str) -> str:
+        """The compact JWS over a decision, by this person's key."""
+        text = canonical if isinstance(canonical, bytes) else canonical.encode()
+        head = {"alg": "ES256", "kid": self.key_id, "typ": DECISION_TYPE} | header
+        return sign_jws(text, key=self.key, typ=head["typ"], kid=head["kid"])
+
+    async def post(self, approval_id: str, verdict: Any, jws: object) -> Decided:
+        """Post a signed decision."""
+        async with self.house.store.database.transaction(self.house.tenant) as tx:
+            return await self.house.approvals.decide(tx, self.caller, approval_id, verdict, jws)
+
+    async def decide(self, approval: ApprovalRecord, verdict: Any, **draft: Any) -> Decided:
+        """Decide as a client does: fetch the payload, sign it, post it."""
+        canonical = await self.payload(approval.id, decision=verdict, **draft)
+        return await self.post(approval.id, verdict, self.sign(canonical))
+
+    async def approve(self, approval: ApprovalRecord, **draft: Any) -> Decided:
+        """Let the call run."""
+        return await self.decide(approval, "approve", **draft)
+
+    async def deny(self, approval: ApprovalRecord, **draft: Any) -> Decided:
+        """Refuse the call."""
+        return await self.decide(approval, "deny", **draft)
+
+
+@dataclass
+class House:
+    """One process of the service for one tenant; `leases` may be put in front of the store's."""
+
+    store: Store
+    tenant: str
+    clock: PlayedClock = field(default_factory=PlayedClock)
+    tools: CountingTools = field(default_factory=CountingTools)
+    leases: Leases | None = None
+    worker: str = "worker-1"
+    lease_s: float = LEASE_S
+
+    def __post_init__(self) -> None:
+        database = self.store.database
+        self.script = RecordedScript(self.clock)
+        toolbox = Toolbox(
+            ToolRegistry(self.tools.registered()), files=self.store.workspace, clock=self.clock
+        )
+        self.binder = Binder(toolbox=toolbox, providers=self.script)
+        self.wakeups = Wakeups()
+        self.wakeups.listen(self.store.signals)
+        self.approvals = Approvals(database=database, clock=self.clock, binder=self.binder)
+        self.runs = Runs(database=database, clock=self.clock, wakeups=self.wakeups, open_runs=1000)
+        self.driver = Driver(
+            database=database,
+            leases=self.leases or self.store.leases,
+            binder=self.binder,
+            clock=self.clock,
+            gate=OpenGate(),
+            settings=DriverSettings(self.worker, self.lease_s),
+        )
+
+    async def person(self, sub: str = "alice", *roles: str, scopes: Any = PEOPLE) -> Person:
+        """Somebody with a registered key."""
+        key = derive_signing_key(sha512(sub.encode()).digest()[:CHANCE_BYTES])
+        record = KeyRecord(
+            id=f"key_{sub}_{self.tenant}",
+            tenant=self.tenant,
+            principal=sub,
+            thumbprint=f"{key.public.thumbprint()}-{self.tenant}",
+            public_jwk=key.public.jwk(),
+            label="laptop",
+            created_at=self.clock.now(),
+            revoked_at=None,
+        )
+        async with self.store.database.transaction(self.tenant) as tx:
+            await tx.put_key(record)
+        caller = Caller(self.tenant, sub, frozenset(scopes), frozenset(roles))
+        return Person(self, caller, record.id, key)
+
+    async def agent(self, name: str = "helper", **members: Any) -> None:
+        """Save an agent of the script model with every tool there is."""
+        spec = AgentSpec.model_validate(
+            {"model": "script", "tools": self.tools.names, "approval": {}} | members
+        )
+        now = self.clock.now()
+        record = AgentRecord(self.tenant, name, spec.document(), digest_of(spec), now, now)
+        async with self.store.database.transaction(self.tenant) as tx:
+            await tx.put_agent(record)
+
+    async def drive(self, run: RunRecord) -> RunRecord:
+        """Drive the run's conversation until nothing in it is ready; the run as it is then."""
+        while (lease := await self.driver.claim(run.conversation_id)) is not None:
+            await self.driver.drive(lease)
+        return await self.read(run)
+
+    async def read(self, run: RunRecord) -> RunRecord:
+        """The run as it is."""
+        async with self.store.database.session(self.tenant) as session:
+            found = await session.run(run.id)
+        assert found is not None
+        return found
+
+    async def pending(self, run: RunRecord) -> list[ApprovalRecord]:
+        """The run's pending approvals, in the order of their requests."""
+        return [asked for asked in await self.asked(run) if asked.status == "pending"]
+
+    async def asked(self, run: RunRecord) -> list[ApprovalRecord]:
+        """All of the run's approvals."""
+        async with self.store.database.session(self.tenant) as session:
+            return await session.run_approvals(run.id)
+
+    async def events(self, run: RunRecord) -> list[Event]:
+        """The run's events."""
+        async with self.store.database.session(self.tenant) as session:
+            scope = LogScope(run.conversation_id, run.id)
+            return await session.events(scope, after=0, limit=1000)
+
+    async def types(self, run: RunRecord) -> list[str]:
+        """The types of the run's events, in order."""
+        return [event.type for event in await self.events(run)]
+
+    async def data(self, run: RunRecord, event_type: str) -> list[dict[str, Any]]:
+        """The data of the run's events of one type."""
+        return [e.data for e in await self.events(run) if e.type == event_type]
+
+    async def share(self, run: RunRecord, *participants: str) -> None:
+        """Let others take part in the run's conversation."""
+        updated = ConversationUpdated(changed={"participants": list(participants)}, by="alice")
+        async with self.store.database.transaction(self.tenant) as tx:
+            await tx.lock(run.conversation_id)
+            await tx.append(run.conversation_id, [NewEvent(updated)], now=self.clock.now())
+
+    async def free(self, run: RunRecord) -> None:
+        """Let the conversation's lease run out, as that of a dead worker does."""
+        await self.store.pool.execute(
+            "UPDATE conversations SET lease_until = clock_timestamp() - interval '1 s'"
+            " WHERE id = $1",
+            run.conversation_id,
+        )

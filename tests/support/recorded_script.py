@@ -1,0 +1,62 @@
+"""The `script` model, with a record of every request that it was sent."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from app.engine.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
+from app.providers.script import ScriptProvider
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Sequence
+
+    from app.engine.messages import Message
+    from app.engine.streaming import StreamItem
+    from app.turn.ports import Clock, ModelRequest
+
+
+class RecordedScript:
+    """The port `Providers` with one model, and that model."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._script = ScriptProvider(clock)
+        self.requests: list[ModelRequest] = []
+
+    def knows(self, model: str) -> bool:
+        return model == "script"
+
+    def provider(self, model: str) -> RecordedScript:
+        return self
+
+    def stream(self, request: ModelRequest) -> AsyncGenerator[StreamItem, None]:
+        self.requests.append(request)
+        return self._script.stream(request)
+
+
+def results_in(messages: Sequence[Message]) -> list[str]:
+    """The texts of all tool results, in order; JSON is shown as its type."""
+    return [
+        getattr(content, "text", content.type)
+        for message in messages
+        if isinstance(message, UserMessage)
+        for part in message.content
+        if isinstance(part, ToolResult)
+        for content in part.content
+    ]
+
+
+def is_paired(messages: Sequence[Message]) -> bool:
+    """Whether every call has its one result right behind it, and no result lacks its call."""
+    for before, after in zip([None, *messages], [*messages, None], strict=True):
+        calls = _ids(before, ToolCall)
+        results = _ids(after, ToolResult)
+        if calls != results:
+            return False
+    return True
+
+
+def _ids(message: Message | None, kind: type[ToolCall | ToolResult]) -> list[str]:
+    if not isinstance(message, AssistantMessage | UserMessage):
+        return []
+    parts = [part for part in message.content if isinstance(part, kind)]
+    return [part.id if isinstance(part, ToolCall) else part.call for part in parts]
