@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 
 HEADER: Final = "x-request-id"
 _SOUND: Final = re.compile(rb"[A-Za-z0-9._:/+=@-]{1,128}")
-_BUCKETS: Final = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60)
 # Waits that a client asked for are in here too, hence the long tail.
+_BUCKETS: Final = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60)
 _UNMATCHED: Final = "unmatched"
+_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 log = structlog.get_logger(__name__)
 
@@ -93,6 +94,6 @@ def _route_of(scope: Scope) -> str:
 
 
 def _method_of(scope: Scope) -> str:
-    # The methods of unmatched requests are the sender's words, and labels must be few.
+    # A method may be any word of the sender's, and labels must be few.
     method: str = scope["method"]
-    return method if "route" in scope else "any"
+    return method if method in _METHODS else "other"

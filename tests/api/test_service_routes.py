@@ -33,6 +33,7 @@ async def test_metrics_count_requests_by_template_and_name_nobody(world: ApiWorl
     alice = world.person("alice-in-metrics")
     await alice.get("/v1/runs/run_in_metrics")
     await alice.ask("BREW", "/v1/nothing-in-metrics")
+    await alice.ask("BREW", "/v1/runs")
     answer = await world.http.get("/metrics")
     assert answer.headers["content-type"].startswith("text/plain")
     text = answer.text
@@ -40,7 +41,7 @@ async def test_metrics_count_requests_by_template_and_name_nobody(world: ApiWorl
         'turngate_http_request_seconds_count{method="GET",route="/v1/runs/{run_id}",status="404"}'
     )
     assert line in text
-    assert 'method="any",route="unmatched",status="404"' in text
+    assert 'method="other",route="unmatched",status="404"' in text
     for name in ("in_metrics", "in-metrics", world.tenant, "BREW"):
         assert name not in text
 
