@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from app.log.calls import CallDeniedUnattended
@@ -25,12 +26,12 @@ def ask(ctx: TurnCtx, gated: Gated, args: Arguments) -> Ask | Settle:
 
 
 def ask_anew(
-    ctx: TurnCtx, gated: Gated, args: Arguments, *, superseded: str | None
+    ctx: TurnCtx, gated: Gated, args: Arguments, *, superseded: str | None, reason: str | None
 ) -> Ask | Settle:
-    """Ask again about an approved call that needs more by now than its decision covered."""
+    """Ask again about an approved call that is not, by now, what its decision was about."""
     if ctx.options.unattended:
         return _refuse_unattended(gated, args)
-    approval = approval_of(ctx, gated, args, supersedes=superseded)
+    approval = approval_of(ctx, gated, args, reason=reason, supersedes=superseded)
     return Ask(call=gated.call, approval=approval, facts=(gated.fact(),), is_fresh=False)
 
 
@@ -44,9 +45,10 @@ def ask_to_rerun(
 ) -> Ask:
     """Ask whether a call whose outcome is unknown is to run again."""
     approval = approval_of(
-        ctx, gated, args, rerun_reason=texts.rerun_reason(gated.call.tool), supersedes=supersedes
+        ctx, gated, args, reason=texts.rerun_reason(gated.call.tool), supersedes=supersedes
     )
-    return Ask(call=gated.call, approval=approval, is_fresh=False)
+    unknown = replace(approval, outcome_unknown=True)
+    return Ask(call=gated.call, approval=unknown, is_fresh=False)
 
 
 def approval_of(
@@ -54,25 +56,28 @@ def approval_of(
     gated: Gated,
     args: Arguments,
     *,
-    rerun_reason: str | None = None,
+    reason: str | None = None,
     supersedes: str | None = None,
 ) -> PendingApproval:
-    """The card: the title is the pinned spec's, the raw name the one to trust."""
+    """The card: the title is the pinned spec's, the raw name the one to trust.
+
+    Without a `reason` of its own the card gives the gate's.
+    """
     call, spec = gated.call, ctx.specs.get(gated.call.tool)
     known = spec or ctx.tools.spec(call.tool)
-    reason = gated.outcome.reason if isinstance(gated.outcome, Escalate) else ""
+    if reason is None:
+        reason = gated.outcome.reason if isinstance(gated.outcome, Escalate) else ""
     return PendingApproval(
         request_id=call.request_id,
         call_id=call.call_id,
         tool_name=call.tool,
         title=spec.title if spec else call.tool,
         args_json=args.canonical.decode(),
-        reason=reason if rerun_reason is None else rerun_reason,
+        reason=reason,
         required=gated.required,
         missing=gated.missing,
         definition_digest=known.definition_digest if known else "",
         occurrence_turn_id=call.turn_id if call.is_dangling else None,
-        outcome_unknown=rerun_reason is not None,
         sandbox_escalation=gated.sandbox_escalation,
         supersedes=supersedes,
     )

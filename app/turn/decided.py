@@ -57,7 +57,10 @@ async def _approved(
     if (refusal := await _refused(ctx, call, args)) is not None:
         return _told(call, refusal)
     if decision.covered is not None and _grown(ctx, call, decision.covered):
-        return await _asked_anew(ctx, call, proposed, decision)
+        return await _asked_anew(ctx, call, proposed, decision=decision)
+    if _is_redefined(ctx, call, decision):
+        reason = texts.redefined_reason(call.tool)
+        return await _asked_anew(ctx, call, proposed, decision=decision, reason=reason)
     if decision.effective_sha256 not in {None, args.sha256}:
         raise TurnFailed(
             FailureKind.INTERNAL,
@@ -139,12 +142,18 @@ async def _asked_to_rerun(
 
 
 async def _asked_anew(
-    ctx: TurnCtx, call: OpenCall, proposed: Arguments, decision: ApprovalDecision
+    ctx: TurnCtx,
+    call: OpenCall,
+    proposed: Arguments,
+    *,
+    decision: ApprovalDecision,
+    reason: str | None = None,
 ) -> Verdict:
     superseded = decision.approval_id or None
     if call.is_started:
         return await _asked_to_rerun(ctx, call, proposed, supersedes=superseded)
-    return ask_anew(ctx, await gate(ctx, call, proposed), proposed, superseded=superseded)
+    gated = await gate(ctx, call, proposed)
+    return ask_anew(ctx, gated, proposed, superseded=superseded, reason=reason)
 
 
 async def _refused(ctx: TurnCtx, call: OpenCall, args: Arguments) -> Settle | None:
@@ -173,6 +182,14 @@ def schema_problems(ctx: TurnCtx, call: OpenCall, args: Arguments) -> tuple[str,
     """What about the arguments does not fit the tool's schema."""
     spec = ctx.specs.get(call.tool) or ctx.tools.spec(call.tool)
     return () if spec is None else ctx.schemas.problems(spec, args.value)
+
+
+def _is_redefined(ctx: TurnCtx, call: OpenCall, decision: ApprovalDecision) -> bool:
+    """Whether the tool is no longer what the person was shown, so that nothing is authorised."""
+    if decision.definition_digest is None:
+        return False
+    spec = ctx.specs.get(call.tool) or ctx.tools.spec(call.tool)
+    return spec is None or spec.definition_digest != decision.definition_digest
 
 
 def _grown(ctx: TurnCtx, call: OpenCall, covered: CapabilitySet) -> bool:

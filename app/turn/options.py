@@ -45,7 +45,8 @@ class ApprovalDecision:
     """One verified answer to one approval request (turn.md 2.3).
 
     `covered` is None for a decision without a covered set (a collection tuple), which skips check 3
-    of turn.md 6.4. `effective_sha256` is the signed digest of the arguments that may run.
+    of turn.md 6.4. `effective_sha256` is the signed digest of the arguments that may run, and
+    `definition_digest` that of the tool's definition as it was shown; None leaves either unchecked.
     `outcome_unknown` marks the answer to a request to run a started call again.
     """
 
@@ -61,6 +62,7 @@ class ApprovalDecision:
     grant_scope: str = "once"
     covered: CapabilitySet | None = None
     effective_sha256: str | None = None
+    definition_digest: str | None = None
     reason: str = ""
     sandbox_mode: str | None = None
     expired: bool = False

@@ -101,6 +101,11 @@ def rerun_reason(name: str) -> str:
     )
 
 
+def redefined_reason(name: str) -> str:
+    """Why a person is asked again about a tool that is not the one they were shown."""
+    return f"The definition of {name} has changed since this call was decided."
+
+
 def tool_failed() -> str:
     """A tool raised. What it raised is nobody else's business."""
     return failure("tool_failed", "The tool failed.")

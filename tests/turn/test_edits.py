@@ -199,6 +199,20 @@ async def test_t65_a_required_set_that_grew_supersedes_the_request() -> None:
     assert world.tools.ran == []
 
 
+async def test_f16_a_changed_definition_is_asked_about_anew() -> None:
+    world = world_of()
+    first = await world.turn()
+    shown = first.pending_approvals[0].definition_digest
+    decision = replace(approve(first.pending_approvals[0]), definition_digest="digest-before")
+    second = await world.turn(approval_decisions=[decision])
+    (pending,) = second.pending_approvals
+    assert (pending.supersedes, pending.definition_digest) == ("appr_call_1_1_0", shown)
+    assert pending.reason == "The definition of post has changed since this call was decided."
+    fits = replace(approve(pending), definition_digest=shown)
+    await world.turn(approval_decisions=[fits])
+    assert world.tools.ran == ["post"]
+
+
 async def test_a_superseding_request_outlives_taint_that_a_sibling_brings_in() -> None:
     world = World(
         [reply(called("c1", "post", {}), called("c2", "inbox", {}, position=1))],
