@@ -64,10 +64,12 @@ class House:
     app: FastAPI
     store: Store
     streams: Streams
+    wakeups: Wakeups
     supervisor: Supervisor | None
 
     async def drain(self) -> None:
-        """End every stream and hand over every turn; returns when that is done."""
+        """End every stream and wait, and hand over every turn; returns when that is done."""
+        self.wakeups.close()
         async with asyncio.TaskGroup() as going:
             going.create_task(self.streams.drain())
             if self.supervisor is not None:
@@ -151,7 +153,7 @@ async def open_house(
                 drain_s=settings.drain_s,
             )
             await stack.enter_async_context(_supervised(supervisor))
-        yield House(build_app(edge), store, streams, supervisor)
+        yield House(build_app(edge), store, streams, wakeups, supervisor)
 
 
 @asynccontextmanager

@@ -40,6 +40,7 @@ from app.api.socket_session import (
 from app.errors import TurngateError
 from app.log.envelope import Event
 from app.service.event_log import ConversationLog, RunLog
+from app.service.refusals import Refusal
 from app.service.subscriptions import CaughtUp, Demoted, Ended
 
 if TYPE_CHECKING:
@@ -127,9 +128,11 @@ class _Socket:
                     await self._converse(scope, place)
         except _Closing as closing:
             return closing.close
-        except TurngateError as refusal:
-            close = answer_of(refusal.code).close
-            return Close(close, refusal.code, refusal.message)
+        except TurngateError as error:
+            answer = answer_of(error.code)
+            # Only a refusal speaks to clients; other messages are for us.
+            detail = error.message if isinstance(error, Refusal) else answer.title
+            return Close(answer.close, error.code, detail)
         except TimeoutError:
             if self._is_draining:
                 return Close(CloseCode.DRAIN)

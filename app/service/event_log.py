@@ -10,7 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias, assert_never
 
 from app.log.queries import LogScope, audit_scope
-from app.service.reach import takes_part, visible_conversation, visible_run
+from app.service.reach import (
+    takes_part,
+    visible_conversation,
+    visible_run_and_conversation,
+)
 from app.service.refusals import NotFound
 
 if TYPE_CHECKING:
@@ -86,10 +90,7 @@ async def visible_log(session: Session, caller: Caller, subject: Subject) -> Vis
             return VisibleLog(scope, conversation.head_seq, takes_part(caller, conversation))
         case RunLog(run_id):
             # The run first: what it says of its end is never newer than the head.
-            run = await visible_run(session, caller, run_id)
-            owner = await session.conversation(run.conversation_id)
-            if owner is None:
-                raise NotFound("run")
+            run, owner = await visible_run_and_conversation(session, caller, run_id)
             return VisibleLog(
                 LogScope(run.conversation_id, run_id),
                 owner.head_seq,
@@ -121,7 +122,7 @@ class EventLog:
                 stirred.clear()
                 page = await self._read(caller.tenant, scope, after=after, limit=limit)
                 left = end - self._clock.monotonic()
-                if page.items or left <= 0:
+                if page.items or left <= 0 or self._wakeups.is_closing:
                     return page
                 try:
                     async with asyncio.timeout(min(left, LOOK_AGAIN_S)):

@@ -51,14 +51,24 @@ async def visible_conversation(
 
 async def visible_run(session: Session, caller: Caller, run_id: str) -> RunRecord:
     """The run, for its conversation's people, for admins, and for who may decide in it."""
+    run, _ = await visible_run_and_conversation(session, caller, run_id)
+    return run
+
+
+async def visible_run_and_conversation(
+    session: Session, caller: Caller, run_id: str
+) -> tuple[RunRecord, ConversationRecord]:
+    """The run, for whom it is visible, and the conversation it belongs to, which need not be."""
     run = await session.run(run_id)
     if run is None:
         raise NotFound("run")
     conversation = await session.conversation(run.conversation_id)
-    if caller.is_admin or (conversation is not None and takes_part(caller, conversation)):
-        return run
+    if conversation is None:
+        raise NotFound("run")
+    if caller.is_admin or takes_part(caller, conversation):
+        return run, conversation
     if any(may_decide(caller, asked) for asked in await session.run_approvals(run_id)):
-        return run
+        return run, conversation
     raise NotFound("run")
 
 

@@ -110,7 +110,8 @@ class Runs:
                 async with self._database.session(caller.tenant) as session:
                     run = await _known(session, run_id)
                 left = end - self._clock.monotonic()
-                if run.status == "paused" or run.is_ended or left <= 0:
+                is_settled = run.status == "paused" or run.is_ended
+                if is_settled or left <= 0 or self._wakeups.is_closing:
                     return run
                 try:
                     async with asyncio.timeout(min(left, LOOK_AGAIN_S)):

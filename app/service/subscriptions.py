@@ -19,10 +19,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict, deque
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
+from app.errors import StoreUnavailable
 from app.log.catalogue import TERMINAL
 from app.log.envelope import Event
 from app.log.queries import LogScope
@@ -167,10 +168,15 @@ class Subscription:
                 await self._stirred.wait()
         except TimeoutError:
             self._poll_s = min(self._poll_s * 2, LONGEST_POLL_S)
-            async with self._database.session(self._tenant) as session:
-                self.moved(await session.head(LogScope(self.scope.conversation_id)))
+            await self._look_up_head()
         else:
             self._poll_s = FIRST_POLL_S
+
+    async def _look_up_head(self) -> None:
+        # A reader that waits has everything it knows of, so it sits an outage out.
+        with suppress(StoreUnavailable):
+            async with self._database.session(self._tenant) as session:
+                self.moved(await session.head(LogScope(self.scope.conversation_id)))
 
 
 class Subscriptions:

@@ -22,11 +22,19 @@ class Wakeups:
 
     def __init__(self) -> None:
         self._waiting: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
+        self.is_closing = False
 
     def listen(self, signals: Signals) -> None:
         """Take the store's hints from now on."""
         signals.on_commit(self._committed)
         signals.on_head(self._moved)
+
+    def close(self) -> None:
+        """The process goes down: whoever waits for something to come should wait no longer."""
+        self.is_closing = True
+        for waiting in self._waiting.values():
+            for stirred in waiting:
+                stirred.set()
 
     @contextmanager
     def of_conversation(self, conversation_id: str) -> Iterator[asyncio.Event]:

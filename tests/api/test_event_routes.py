@@ -17,12 +17,13 @@ from tests.support.postgres import (
     started,
     tool_completed,
 )
+from tests.support.server import Served, served
 
 if TYPE_CHECKING:
     from typing import Any
 
+    from app.store.open import Store
     from tests.support.postgres import Talk
-    from tests.support.server import Served
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -126,6 +127,19 @@ async def test_a_long_poll_without_an_item_ends_empty(streaming: Served) -> None
         streaming.clock.step(20)
     page = answer.result().json()
     assert (page["items"], page["next_after"], page["head_seq"]) == ([], 1, 1)
+
+
+async def test_a_long_poll_ends_when_the_process_goes_down(
+    shared_store: Store, tenant: str
+) -> None:
+    async with served(shared_store, tenant) as streaming:
+        talk = await streaming.talk()
+        async with streaming.http() as http, asyncio.TaskGroup() as tasks:
+            path = f"/v1/conversations/{talk.id}/events"
+            answer = tasks.create_task(http.get(path, params={"after": 1, "wait": 20}))
+            await streaming.somebody_waits_for(talk)
+            streaming.edge.event_log._wakeups.close()
+        assert answer.result().json()["items"] == []
 
 
 async def test_one_event_is_the_same_as_on_its_page(streaming: Served) -> None:

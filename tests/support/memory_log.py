@@ -24,13 +24,14 @@ Heard = Literal["here", "elsewhere", "nowhere"]
 
 @dataclass
 class MemoryLog:
-    """`before_read` and `after_read` run around the snapshot that a page is read from."""
+    """The hooks run around the snapshot that a page is read from, and before a look at the head."""
 
     id: str = "conv_1"
     events: list[Event] = field(default_factory=list)
     pages_read: int = 0
     before_read: Callable[[], None] = lambda: None
     after_read: Callable[[], None] = lambda: None
+    before_head: Callable[[], None] = lambda: None
 
     def __post_init__(self) -> None:
         self._commit: list[Callable[[str, Sequence[Event]], None]] = []
@@ -104,4 +105,5 @@ class _Session:
         return page
 
     async def head(self, _scope: LogScope) -> int:
+        self.log.before_head()
         return len(self.log.events)
