@@ -48,14 +48,14 @@ def machine() -> str:
     return f"{cores} cores shared by client, server and Postgres; Python {python}."
 
 
-def main() -> None:
-    """Measure, show, and write if it is asked for."""
+def measure(*, write: bool) -> None:
+    """Measure and show; with `write`, put it into the document as well."""
     with TemporaryDirectory(prefix="turngate-bench-") as folder:
         report = uvloop.run(measured(Path(folder)))
     report.show()
-    if "--write" in sys.argv:
+    if write:
         report.write(DOCUMENT, machine())
 
 
 if __name__ == "__main__":
-    main()
+    measure(write="--write" in sys.argv)

@@ -92,4 +92,8 @@ async def _await_ready(server: Server, process: subprocess.Popen[bytes], log: Pa
             else:
                 await http.close()
                 return
-    raise BenchFailed(f"the server ended before it was ready: {log.read_text()[-2000:]}")
+    raise _ended(log)
+
+
+def _ended(log: Path) -> BenchFailed:
+    return BenchFailed(f"the server ended before it was ready: {log.read_text()[-2000:]}")

@@ -121,6 +121,45 @@ def migrate() -> None:
         asyncio.run(run())
 
 
+@app.command()
+def rebuild(
+    conversation: Annotated[str | None, typer.Option(help="Only this conversation.")] = None,
+    repair: Annotated[bool, typer.Option("--repair", help="Put what differs right.")] = False,
+) -> None:
+    """Compare the projections with the log: exit 0 equal or repaired, 1 different."""
+    settings = _settings()
+    import asyncio
+
+    from app.cli.rebuilding import differences, told
+
+    with _told():
+        found = asyncio.run(differences(settings, conversation, repair=repair))
+    print(*told(found, repair=repair), sep="\n")
+    raise typer.Exit(FAILED if found and not repair else 0)
+
+
+@app.command()
+def openapi() -> None:
+    """Print the description of the API, as docs/openapi.json has it."""
+    from app.api.app import openapi_document
+
+    sys.stdout.buffer.write(openapi_document())
+
+
+@app.command()
+def bench(
+    write: Annotated[bool, typer.Option("--write", help="Put it into docs/benchmarks.md.")] = False,
+) -> None:
+    """Measure, each number beside its baseline; needs a checkout and about three minutes."""
+    from importlib.util import find_spec
+
+    if find_spec("bench.report") is None:
+        _end(ValueError("the bench is a part of the checkout, not of the installation"), MISUSED)
+    from bench.__main__ import measure
+
+    measure(write=write)
+
+
 @audit.command()
 def export(
     conversation: Annotated[str, typer.Option(help="The id of the conversation.")],
