@@ -111,6 +111,8 @@ CREATE TABLE runs (
 CREATE INDEX ix_runs_conversation_id_created_seq ON runs (conversation_id, created_seq);
 CREATE INDEX ix_runs_open ON runs (conversation_id)
     WHERE ended_at IS NULL;
+CREATE INDEX ix_runs_open_of_principal ON runs (tenant, principal)
+    WHERE ended_at IS NULL;
 CREATE INDEX ix_runs_tenant_principal ON runs (tenant, principal, id DESC);
 
 CREATE TABLE approvals (

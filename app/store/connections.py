@@ -15,7 +15,7 @@ import asyncpg
 from app.errors import StoreUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Mapping
 
     from asyncpg.pool import PoolConnectionProxy
 
@@ -58,13 +58,20 @@ _SESSION: Final = {
     "jit": "off",
     "timezone": "UTC",
 }
+# For connections with few statements, whose best plan does not depend on what they are about:
+# planning one of them anew takes as long as running it.
+_ROUTINE: Final = {**_SESSION, "plan_cache_mode": "force_generic_plan"}
+# What is committed here may be forgotten by a crash of the server, and is only done again then.
+FORGETFUL: Final = {**_ROUTINE, "synchronous_commit": "off"}
 
 
 async def _keep_as_it_is(_: Any) -> None:
     """Nothing of ours outlives a transaction, so a returned connection needs no reset query."""
 
 
-async def open_pool(dsn: str, *, largest: int = POOL_SIZE) -> Pool:
+async def open_pool(
+    dsn: str, *, largest: int = POOL_SIZE, settings: Mapping[str, str] = _SESSION
+) -> Pool:
     """A pool of request connections. Raises StoreUnavailable."""
     try:
         return await asyncpg.create_pool(
@@ -73,20 +80,22 @@ async def open_pool(dsn: str, *, largest: int = POOL_SIZE) -> Pool:
             max_size=largest,
             reset=_keep_as_it_is,
             timeout=CONNECT_TIMEOUT_S,
-            server_settings=_SESSION,
+            server_settings=dict(settings),
             statement_cache_size=256,
         )
     except LOST as error:
         raise StoreUnavailable(f"the database cannot be reached: {error}") from error
 
 
-async def connect(dsn: str) -> asyncpg.Connection[asyncpg.Record]:
+async def connect(
+    dsn: str, *, settings: Mapping[str, str] = _SESSION
+) -> asyncpg.Connection[asyncpg.Record]:
     """One connection outside of the pools. Raises StoreUnavailable."""
     try:
         return await asyncpg.connect(
             dsn,
             timeout=CONNECT_TIMEOUT_S,
-            server_settings=_SESSION,
+            server_settings=dict(settings),
             statement_cache_size=256,
         )
     except LOST as error:
@@ -149,7 +158,7 @@ class SteadyConnection:
             self._open = None
 
     async def _connected(self) -> asyncpg.Connection[asyncpg.Record]:
-        connection = await connect(self._dsn)
+        connection = await connect(self._dsn, settings=_ROUTINE)
         try:
             if self._session is not None:
                 await connection.execute(_END, *self._session)

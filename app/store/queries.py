@@ -8,7 +8,7 @@ from app.store.ready import ORDER
 
 _CONVERSATIONS: Final = """
 SELECT c.*, (SELECT r.id FROM runs r WHERE r.conversation_id = c.id AND r.ended_at IS NULL
-    AND r.started_at IS NOT NULL) AS active_run_id
+    AND r.started_at IS NOT NULL LIMIT 1) AS active_run_id
 FROM conversations c
 WHERE c.tenant = $1 AND c.kind = 'user' AND CONDITION"""
 

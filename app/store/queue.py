@@ -18,7 +18,7 @@ from pgqueuer.qm import QueueManager
 from typing_extensions import override
 
 from app.errors import StoreUnavailable
-from app.store.connections import LOST, borrowed, open_pool
+from app.store.connections import FORGETFUL, LOST, borrowed, open_pool
 from app.store.texts import unescape
 from app.store.wakes import ENTRYPOINT, enqueue_wakes, queries, queue_settings
 
@@ -133,7 +133,8 @@ class _Manager:
     async def run(self, dsn: str) -> None:
         """Work until stopped or broken; jobs in hand are always waited for."""
         try:
-            pool = await open_pool(dsn, largest=QUEUE_POOL)
+            # A job that was picked or done and is not known to be is a second wake, and harmless.
+            pool = await open_pool(dsn, largest=QUEUE_POOL, settings=FORGETFUL)
         except StoreUnavailable:
             self.broken.set()
             return

@@ -35,6 +35,12 @@ class Run(SQLModel, table=True):
             "conversation_id",
             postgresql_where=sql("ended_at IS NULL"),
         ),
+        Index(
+            "ix_runs_open_of_principal",
+            "tenant",
+            "principal",
+            postgresql_where=sql("ended_at IS NULL"),
+        ),
     )
 
     id: str = text(key=True)

@@ -50,7 +50,7 @@ WITH l AS MATERIALIZED (
 )
 SELECT l.*, s.head_seq AS seen_head,
     (SELECT r.id FROM runs r WHERE r.conversation_id = l.id AND r.ended_at IS NULL
-        AND r.started_at IS NOT NULL) AS active_run_id
+        AND r.started_at IS NOT NULL LIMIT 1) AS active_run_id
 FROM l JOIN conversations s ON s.id = l.id"""
 
 _OPEN_AUDIT_LOG: Final = """
