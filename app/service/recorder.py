@@ -108,11 +108,7 @@ class TurnRecorder:
 
         Raises LeaseLost; and, in place of beginning another step, TurnDrained or TokensSpent.
         """
-        for fact in facts:
-            if isinstance(fact.payload, StepCompleted):
-                self._limits.spend(fact.payload.usage)
-            elif isinstance(fact.payload, ToolStarted):
-                self._executed.add(fact.payload.call_id)
+        self._count(facts)
         stop = self.draining or self._limits.tokens_spent
         starts = (i for i, fact in enumerate(facts) if isinstance(fact.payload, StepStarted))
         start = next(starts, None) if stop else None
@@ -122,12 +118,28 @@ class TurnRecorder:
         if any(isinstance(fact.payload, StepStarted) for fact in facts):
             self._wait_s = 0.0
 
+    def conclude(self, *facts: Fact) -> None:
+        """Leave the turn's last facts, and the text before them, for the closing append."""
+        self._count(facts)
+        self.stage(*self._after_text(facts))
+
+    def _count(self, facts: Sequence[Fact]) -> None:
+        for fact in facts:
+            if isinstance(fact.payload, StepCompleted):
+                self._limits.spend(fact.payload.usage)
+            elif isinstance(fact.payload, ToolStarted):
+                self._executed.add(fact.payload.call_id)
+
     async def _commit(self, facts: Sequence[Fact]) -> None:
         async with self._writing:
-            self._absorb()
-            texts = self._take_texts()
-            self._step = facts[-1].step if facts else self._step
-            await self._append([*texts, *(self._event(fact) for fact in facts)])
+            await self._append(self._after_text(facts))
+
+    def _after_text(self, facts: Sequence[Fact]) -> list[NewEvent]:
+        """The text streamed so far and not committed yet, and the facts behind it."""
+        self._absorb()
+        texts = self._take_texts()
+        self._step = facts[-1].step if facts else self._step
+        return [*texts, *(self._event(fact) for fact in facts)]
 
     async def keep_result(self, call_id: str, text: str, *, trust: Trust) -> str | None:  # noqa: ARG002 - the artifact store is not there yet
         """Where long results become artifacts; without an artifact store none is kept."""

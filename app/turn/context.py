@@ -1,8 +1,8 @@
 """What the stages of one turn share: read-only inputs, working state, and the facts stated so far.
 
-A fact is stated when it happens and recorded with the next `flush`: before anything runs, before
-the model is asked again, and at the turn's end. So a step costs few commits, and whatever has an
-effect is in the log first.
+A fact is stated when it happens and recorded with the next `flush`: before anything runs and before
+the model is asked again. What is stated last is committed together with the turn's end. So a step
+costs few commits, and whatever has an effect is in the log first.
 """
 
 from __future__ import annotations
@@ -152,6 +152,11 @@ class TurnCtx:
         if self.facts:
             stated, self.facts = tuple(self.facts), []
             await self.journal.record(*stated)
+
+    def conclude(self) -> None:
+        """Leave what was stated last to be committed with the turn's end."""
+        stated, self.facts = tuple(self.facts), []
+        self.journal.conclude(*stated)
 
     async def send(self, event: TurnStreamEvent) -> None:
         """Show an event to readers, if there are any; waits for a slow one."""

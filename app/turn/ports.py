@@ -229,6 +229,10 @@ class Journal(Protocol):
         """Returns when the facts, and all text streamed before them, are committed."""
         ...
 
+    def conclude(self, *facts: Fact) -> None:
+        """Take the turn's last facts; they are committed together with its end."""
+        ...
+
     async def keep_result(self, call_id: str, text: str, *, trust: Trust) -> str | None:
         """Keep a result that is too long for the model whole; its artifact id, if one was made."""
         ...

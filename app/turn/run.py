@@ -88,7 +88,11 @@ async def _run_stages(ctx: TurnCtx) -> TurnResult:
         failure = TurnFailure(failed.kind, failed.message)
         if failed.partial is not None:
             mid_stream = _keep_partial(ctx, failed, failed.partial)
-    await ctx.flush()
+    if failure is None:
+        ctx.conclude()
+    else:
+        # How a failed turn ends follows from what the log says of its calls.
+        await ctx.flush()
     report_unused(ctx)
     return _result(ctx, failure, mid_stream)
 

@@ -167,6 +167,19 @@ async def test_what_is_staged_and_streamed_is_left_for_the_closing_append() -> N
     assert await at.recorder.remaining() == []
 
 
+async def test_the_last_facts_of_a_turn_are_left_for_the_closing_append() -> None:
+    at = desk(max_tokens=100)
+    await at.say("one ")
+    at.recorder.conclude(step_completed(tokens=60), tool_started("call_1"))
+    await at.heard()
+    assert at.leases.appends == []
+    remaining = await at.recorder.remaining()
+    assert [event.type for event in remaining] == ["text.delta", "step.completed", "tool.started"]
+    assert await at.recorder.remaining() == []
+    assert at.recorder.executed == {"call_1"}
+    assert at.limits.tokens == 60
+
+
 async def test_at_most_64_pieces_run_ahead_of_the_log() -> None:
     """T142, I21: a log that stands still stops the reading of the provider."""
     at = desk()

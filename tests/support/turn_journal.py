@@ -16,7 +16,7 @@ P = TypeVar("P", bound="Payload")
 
 @dataclass(slots=True)
 class MemoryJournal:
-    """Keeps facts as recorded; `commits` has one tuple per `record`."""
+    """Keeps facts as recorded; `commits` has one tuple per `record` or `conclude`."""
 
     commits: list[tuple[Fact, ...]] = field(default_factory=list)
     kept: dict[str, str] = field(default_factory=dict)
@@ -29,6 +29,10 @@ class MemoryJournal:
 
     async def record(self, *facts: Fact) -> None:
         self.commits.append(facts)
+
+    def conclude(self, *facts: Fact) -> None:
+        if facts:
+            self.commits.append(facts)
 
     async def keep_result(self, call_id: str, text: str, *, trust: Trust) -> str | None:
         self.kept[call_id] = text
