@@ -13,8 +13,6 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-import asyncpg
-
 from app.errors import LeaseLost, StoreUnavailable
 from app.store.append import Answer, Outcome, later_rounds, write, write_later_rounds
 from app.store.connections import LOST, PASSING
@@ -141,7 +139,7 @@ class Appender:
             except PASSING:
                 await asyncio.sleep(PASSING_WAIT_S)
                 continue
-            except (asyncpg.PostgresError, ValueError) as error:
+            except Exception as error:  # noqa: BLE001  # The root of a task that serves all others.
                 await self._serve_apart(group, error)
                 return
             self._settle(group, batches, answers)

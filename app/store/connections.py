@@ -83,7 +83,7 @@ async def open_pool(
             server_settings=dict(settings),
             statement_cache_size=256,
         )
-    except LOST as error:
+    except (*LOST, asyncpg.PostgresError) as error:
         raise StoreUnavailable(f"the database cannot be reached: {error}") from error
 
 
@@ -98,7 +98,7 @@ async def connect(
             server_settings=dict(settings),
             statement_cache_size=256,
         )
-    except LOST as error:
+    except (*LOST, asyncpg.PostgresError) as error:
         raise StoreUnavailable(f"the database cannot be reached: {error}") from error
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from app.errors import StoreUnavailable
 from app.log.envelope import NewEvent
+from app.log.queries import LogScope
 from app.log.runs import TextDelta
 from app.store.open import Store
 from tests.support.postgres import NOON, Talk, completed, run_created, said, started
@@ -61,6 +62,20 @@ async def test_one_refused_append_fails_alone(store: Store, tenant: str) -> None
     assert isinstance(outcomes[3], asyncpg.UniqueViolationError)
     # Nothing of the refused events is left, and their conversation takes the next ones.
     (event,) = await made[3][0].write(made[3][2], said(made[3][1], "next"))
+    assert event.seq == 3
+
+
+async def test_an_event_that_cannot_be_written_fails_alone(store: Store, tenant: str) -> None:
+    made = await talks(store, tenant, 4)
+    outcomes = await asyncio.gather(
+        *(
+            talk.write(lease, said(run, "\ud800" if index == 2 else "x"))
+            for index, (talk, run, lease) in enumerate(made)
+        ),
+        return_exceptions=True,
+    )
+    assert [isinstance(outcome, TypeError) for outcome in outcomes] == [False, False, True, False]
+    (event,) = await made[2][0].write(made[2][2], said(made[2][1], "next"))
     assert event.seq == 3
 
 
@@ -142,3 +157,15 @@ async def test_who_still_waits_when_the_store_closes_is_told(
             await asyncio.wait([waiting], timeout=0.05)
         with pytest.raises(StoreUnavailable):
             await waiting
+
+
+async def test_a_cancelled_caller_disturbs_no_other(store: Store, tenant: str) -> None:
+    ((talk, run, lease), (other, other_run, other_lease)) = await talks(store, tenant, 2)
+    first = asyncio.ensure_future(talk.write(lease, said(run, "a")))
+    second = asyncio.ensure_future(other.write(other_lease, said(other_run, "b")))
+    await asyncio.sleep(0)
+    first.cancel()
+    (event,) = await second
+    assert event.seq == 3
+    async with store.database.session(tenant) as session:
+        assert await session.head(LogScope(talk.id)) == 2
