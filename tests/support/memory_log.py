@@ -6,18 +6,22 @@ heard here, heard elsewhere, or not heard of at all.
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, cast
 
 from app.log.envelope import Event
+from app.log.queries import LogScope
 from app.policy.taint import Trust
+from app.service.subscriptions import Subscription, Subscriptions
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
-    from app.log.queries import LogScope
     from app.service.ports import Database, Signals
+
+RUN = LogScope("conv_1", "run_1")
+CONVERSATION = LogScope("conv_1")
 
 Heard = Literal["here", "elsewhere", "nowhere"]
 
@@ -107,3 +111,12 @@ class _Session:
     async def head(self, _scope: LogScope) -> int:
         self.log.before_head()
         return len(self.log.events)
+
+
+@contextmanager
+def following(log: MemoryLog, scope: LogScope = RUN, *, after: int = 0) -> Iterator[Subscription]:
+    """A subscription to the log, fed by its signals."""
+    all_of_them = Subscriptions(log.database)
+    all_of_them.listen(log.signals)
+    with all_of_them.follow("acme", scope, after=after) as subscription:
+        yield subscription
