@@ -1,88 +1,19 @@
-"""Approvals over HTTP: what is shown, what is signed, who decides (service.md 5).
-
-Nobody drives these runs: a worker's part is written into the log by hand.
-"""
+"""Approvals over HTTP: what is shown, what is signed, who decides (service.md 5)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from hashlib import sha256
-from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app.log.queries import LogScope
 from tests.support.api_world import pointers, problem
-from tests.support.postgres import Talk, approval_requested, new_id, paused, started
-from tests.trust.signer import Signer, compact
+from tests.support.asked import NEVER_ISSUED, asked
 
 if TYPE_CHECKING:
-    from tests.support.api_world import ApiWorld, Person
+    from tests.support.api_world import ApiWorld
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
-
-_secrets = count(2_000_000)
-NEVER_ISSUED = "appr_01890000-0000-7000-8000-000000000000"
-
-
-@dataclass
-class Asked:
-    """A run of Alice's that waits for one decision or more."""
-
-    world: ApiWorld
-    alice: Person
-    signer: Signer
-    kid: str
-    run: dict[str, Any]
-    ids: list[str]
-
-    async def payload(
-        self, approval_id: str, decision: str = "approve", **more: Any
-    ) -> dict[str, Any]:
-        body = {"decision": decision, **more}
-        answer = await self.alice.post(f"/v1/approvals/{approval_id}/payload", body)
-        assert answer.status_code == 200, answer.text
-        payload: dict[str, Any] = answer.json()["payload"]
-        return payload
-
-    def sign(self, payload: dict[str, Any]) -> str:
-        head = {"alg": "ES256", "kid": self.kid, "typ": "turngate-decision+jws"}
-        return self.signer.jws(head, compact(payload))
-
-    async def jws(self, approval_id: str, decision: str = "approve", **more: Any) -> str:
-        return self.sign(await self.payload(approval_id, decision, **more))
-
-    async def status(self, approval_id: str) -> str:
-        status: str = (await self.alice.get(f"/v1/approvals/{approval_id}")).json()["status"]
-        return status
-
-    async def run_status(self) -> str:
-        status: str = (await self.alice.get(f"/v1/runs/{self.run['id']}")).json()["status"]
-        return status
-
-    async def refusals(self) -> list[tuple[str, str | None]]:
-        scope = LogScope(self.run["conversation_id"])
-        async with self.world.store.database.session(self.world.tenant) as session:
-            events = await session.events_of(scope, ["decision.refused"], after=0, limit=None)
-        return [(event.data["code"], event.data["pointer"]) for event in events]
-
-
-async def asked(world: ApiWorld, number: int = 1, **fields: Any) -> Asked:
-    """A paused run with `number` pending approvals, and a key of Alice's."""
-    alice, signer = world.person(), Signer.of(next(_secrets))
-    await alice.agent()
-    kid = await alice.key(signer)
-    run = await alice.run()
-    talk = Talk(world.store, world.tenant, run["conversation_id"])
-    ids = [new_id("appr") for _ in range(number)]
-    given = {"args_sha256": sha256(b'{"a":1}').hexdigest(), **fields}
-    requests = [
-        approval_requested(ident, run["id"], talk.id, call_id=f"call_0_{at}", **given)
-        for at, ident in enumerate(ids)
-    ]
-    await talk.finish(await talk.claim(), started(run["id"]), *requests, paused(run["id"], *ids))
-    return Asked(world, alice, signer, kid, run, ids)
 
 
 async def test_an_approval_is_shown_whole_and_in_its_runs_pause(world: ApiWorld) -> None:
@@ -281,73 +212,6 @@ async def test_f20_one_of_two_decided(world: ApiWorld) -> None:
     assert await case.run_status() == "queued"
     again = await case.alice.post(f"/v1/approvals/{case.ids[0]}/approve", first)
     assert again.json()["persisted"] is False
-
-
-async def test_f21_two_in_a_batch_and_one_alone(world: ApiWorld) -> None:
-    case = await asked(world, 3)
-    batch = {
-        "decisions": [
-            {"approval_id": case.ids[2], "decision_jws": await case.jws(case.ids[2], "deny")},
-            {"approval_id": case.ids[0], "decision_jws": await case.jws(case.ids[0])},
-        ]
-    }
-    results = (await case.alice.post("/v1/approvals/batch", batch)).json()["results"]
-    assert [result["approval_id"] for result in results] == [case.ids[2], case.ids[0]]
-    assert [result["approval"]["status"] for result in results] == ["denied", "approved"]
-    assert all(
-        result.keys() == {"approval_id", "status", "approval", "persisted"} for result in results
-    )
-    assert await case.run_status() == "paused"
-    body = {"decision_jws": await case.jws(case.ids[1])}
-    await case.alice.post(f"/v1/approvals/{case.ids[1]}/approve", body)
-    assert await case.run_status() == "queued"
-
-
-async def test_a_batch_tells_of_each_and_never_fails_as_a_whole(world: ApiWorld) -> None:
-    case = await asked(world, 2)
-    good = await case.jws(case.ids[0])
-    batch = {
-        "decisions": [
-            {"approval_id": case.ids[1], "decision_jws": good},
-            {"approval_id": NEVER_ISSUED, "decision_jws": good},
-            {"approval_id": case.ids[0], "passkey": {}},
-            {"approval_id": case.ids[0], "decision_jws": good},
-            {"approval_id": case.ids[0], "decision_jws": good},
-        ]
-    }
-    answer = await case.alice.post("/v1/approvals/batch", batch)
-    assert answer.status_code == 200
-    results = answer.json()["results"]
-    assert [result["status"] for result in results] == [422, 404, 422, 200, 200]
-    codes = [result["problem"]["code"] for result in results[:3]]
-    assert codes == ["decision.binding", "not_found", "decision.malformed"]
-    assert results[0].keys() == {"approval_id", "status", "problem"}
-    assert [result["persisted"] for result in results[3:]] == [True, False]
-    assert await case.refusals() == [
-        ("decision.binding", "/approval_id"),
-        ("decision.malformed", None),
-    ]
-
-
-async def test_a_batch_comes_again_under_its_key_without_another_effect(world: ApiWorld) -> None:
-    case = await asked(world, 2)
-    batch = {"decisions": [{"approval_id": case.ids[0], "decision_jws": "a.b.c"}]}
-    first = await case.alice.post("/v1/approvals/batch", batch, Idempotency_Key="k")
-    again = await case.alice.post("/v1/approvals/batch", batch, Idempotency_Key="k")
-    assert again.content == first.content
-    assert again.headers["idempotent-replayed"] == "true"
-    assert len(await case.refusals()) == 1
-    other = {"decisions": [{"approval_id": case.ids[1], "decision_jws": "a.b.c"}]}
-    answer = await case.alice.post("/v1/approvals/batch", other, Idempotency_Key="k")
-    problem(answer, 409, "idempotency.mismatch")
-    assert len(await case.refusals()) == 1
-
-
-@pytest.mark.parametrize("number", [0, 101])
-async def test_a_batch_has_one_to_a_hundred_decisions(world: ApiWorld, number: int) -> None:
-    item = {"approval_id": NEVER_ISSUED, "decision_jws": "a.b.c"}
-    answer = await world.person().post("/v1/approvals/batch", {"decisions": [item] * number})
-    assert pointers(problem(answer, 422, "request.invalid")) == ["/decisions"]
 
 
 async def test_a_session_approval_is_listed_and_ended_by_its_owner(world: ApiWorld) -> None:
