@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 from fastapi import Query
+from pydantic import BeforeValidator
 
 from app.log.queries import Page
 from app.service.refusals import FieldFault, RequestInvalid
@@ -17,7 +18,16 @@ MAX_LIMIT: Final = 200
 _VERSION: Final = "1:"
 _T = TypeVar("_T")
 
-Limit = Annotated[int, Query(ge=1, le=MAX_LIMIT, description="Items of a page")]
+
+def _digits(text: object) -> object:
+    # pydantic would also read "1_0", "+1" and " 1 " as numbers.
+    if isinstance(text, str) and not (text.isascii() and text.isdecimal()):
+        raise ValueError("expected decimal digits")
+    return text
+
+
+Digits = BeforeValidator(_digits)
+Limit = Annotated[int, Digits, Query(ge=1, le=MAX_LIMIT, description="Items of a page")]
 Cursor = Annotated[str | None, Query(description="`next_cursor` of the page before")]
 
 
