@@ -223,16 +223,17 @@ class Driver:
     async def _beside(
         self, drive: _Drive, recorder: TurnRecorder, seconds: float | None
     ) -> TurnResult:
-        """The turn's result, or the first exception of the turn, its pump or its heartbeat."""
+        """The turn's result, or the first exception of the turn or of what runs beside it."""
         try:
             async with asyncio.TaskGroup() as beside:
                 tasks = [
                     beside.create_task(recorder.pump()),
                     beside.create_task(self._heartbeat(drive.lease)),
                 ]
+                if seconds is not None:
+                    tasks.append(beside.create_task(self._deadline(seconds)))
                 try:
-                    async with asyncio.timeout(seconds):
-                        return await self._result(drive, recorder)
+                    return await self._result(drive, recorder)
                 finally:
                     for task in tasks:
                         task.cancel()
@@ -244,7 +245,7 @@ class Driver:
         cap = run.max_steps or spec.max_steps
         options = RunTurnOptions(
             approval_decisions=drive.loaded.consents.unused(drive.standing.requests().values()),
-            max_steps=None if cap is None else max(1, cap - run.steps),
+            max_steps=None if cap is None else max(1, cap - drive.standing.run.turn()),
             default_max_steps=self._settings.max_steps,
             stream_tx=recorder,
             native_search_allowed=spec.native_search,
@@ -303,6 +304,10 @@ class Driver:
 
     async def _finish(self, drive: _Drive, events: list[NewEvent]) -> None:
         await self._leases.finish(drive.lease, events, now=self._clock.now())
+
+    async def _deadline(self, seconds: float) -> None:
+        await self._clock.sleep(seconds)
+        raise TimeoutError
 
     async def _heartbeat(self, lease: Lease) -> None:
         """Prolong the lease until cancelled. Raises LeaseLost."""

@@ -39,6 +39,7 @@ class CountingTools:
     calls: list[ToolInvocation] = field(default_factory=list)
     held: dict[str, asyncio.Event] = field(default_factory=dict)
     answers: dict[str, str] = field(default_factory=dict)
+    errors: dict[str, Exception] = field(default_factory=dict)
     began: asyncio.Event = field(default_factory=asyncio.Event)
     described: str = ""
 
@@ -65,6 +66,8 @@ class CountingTools:
         self.began.set()
         if (held := self.held.get(call.name)) is not None:
             await held.wait()
+        if (error := self.errors.get(call.name)) is not None:
+            raise error
         text = self.answers.get(call.name, f'{{"{call.name}":{call.args_canonical.decode()}}}')
         return ToolOutcome(text=text)
 
