@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 from fastapi import Query
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, Field
 
 from app.log.queries import Page
 from app.service.refusals import FieldFault, RequestInvalid
@@ -27,7 +27,7 @@ def _digits(text: object) -> object:
 
 
 Digits = BeforeValidator(_digits)
-Limit = Annotated[int, Digits, Query(ge=1, le=MAX_LIMIT, description="Items of a page")]
+Limit = Annotated[int, Field(ge=1, le=MAX_LIMIT), Digits, Query(description="Items of a page")]
 Cursor = Annotated[str | None, Query(description="`next_cursor` of the page before")]
 
 
