@@ -75,3 +75,18 @@ async def test_a_listener_that_fails_disturbs_nobody(store: Store, tenant: str) 
     await asyncio.sleep(0)
     assert heard == [1, 2]
     assert len(reported) == 2
+
+
+async def test_f86_commits_of_appends_take_no_lock_that_others_wait_for(
+    store: Store, tenant: str
+) -> None:
+    """F86: hints go out on a connection of their own, so an append's session never notifies."""
+    talk = await Talk(store, tenant).open()
+    run_id = await talk.ask()
+    lease = await talk.claim()
+    await asyncio.gather(*(talk.write(lease, said(run_id, str(n))) for n in range(50)))
+    sessions = await store.pool.fetch(
+        "SELECT query FROM pg_stat_activity WHERE query LIKE '%INSERT INTO events%'"
+    )
+    assert sessions
+    assert not any("notify" in row["query"].lower() for row in sessions)
