@@ -213,7 +213,9 @@ def _edit(pointer: str, detail: str) -> DecisionEdit:
 
 
 def _decided(approval: ApprovalRecord, outcome: str) -> dict[str, object]:
-    by = [one.approver for one in approval.decisions if one.decision == outcome]
+    """What was decided, by whom, and when: the person whose decision settled it, if one did."""
+    people = [one.approver for one in approval.decisions if one.decision == outcome]
+    by = people[-1] if people else approval.resolved_by
     at = approval.resolved_at
     return {"decision": outcome, "by": by, "at": None if at is None else wire_time(at)}
 

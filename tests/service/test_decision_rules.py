@@ -71,7 +71,7 @@ async def test_f17_the_other_outcome_learns_who_decided_and_when(house: House) -
         await alice.deny(asked)
     assert caught.value.members["decided"] == {
         "decision": "approve",
-        "by": ["alice"],
+        "by": "alice",
         "at": "2026-11-29T12:00:00.000Z",
     }
 
