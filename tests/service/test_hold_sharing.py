@@ -11,6 +11,7 @@ from app.errors import StoreUnavailable
 from app.log.holds import HoldChanges, HoldRow
 from app.log.queries import LogScope
 from app.service.caller import Caller
+from app.service.clock import SystemClock
 from app.service.hold import HoldGate, HoldRequest
 from app.service.hold_sharing import HoldSharing
 from tests.support.memory_log import MemoryLog
@@ -18,6 +19,8 @@ from tests.support.stepped_clock import SteppedClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from app.service.clock import Clock
 
 RUN = LogScope("conv_1", "run_1")
 ALICE = Caller("acme", "alice", frozenset({"runs:write"}))
@@ -50,7 +53,7 @@ class Board:
 class Process:
     """One process: its gate, and the exchange with the others."""
 
-    clock: SteppedClock
+    clock: Clock
     board: Board
     told: list[str] = field(default_factory=list)
 
@@ -185,6 +188,20 @@ async def test_the_exchange_runs_by_itself_and_takes_leave_at_its_end() -> None:
             await board.was_written.wait()
     await process.sharing.exchange()
     assert board.rows == {}
+
+
+async def test_an_ack_in_one_process_lets_the_writer_of_another_through() -> None:
+    board, log = Board(), MemoryLog()
+    sockets, writer = Process(SystemClock(), board), Process(SystemClock(), board)
+    writer.gate.listen(log.signals)
+    async with sockets.sharing.running(), writer.sharing.running():
+        with sockets.holding() as acknowledge:
+            while not writer.gate.waits_for_others:
+                await asyncio.sleep(0.01)
+                log.append()
+            acknowledge(len(log.events))
+            async with asyncio.timeout(10):
+                await writer.gate.passable("run_1")
 
 
 @pytest.mark.parametrize("heard_again", [False, True])
