@@ -1,0 +1,42 @@
+"""What the documents name is there: every room on the map, every file, folder and command."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from app.cli import app as command_line
+from tests.architecture.sources import ROOT, rooms
+
+DOCUMENTS = sorted(
+    path.relative_to(ROOT).as_posix() for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"))
+)
+PATH = re.compile(r"`((?:app|tests|bench|docs|alembic)/[\w./-]*)`")
+LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
+COMMAND = re.compile(r"`turngate (\w+)")
+
+
+def test_the_map_names_every_room() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    assert not [room for room in rooms() if f"`{room}`" not in text]
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_what_a_document_names_is_there(name: str) -> None:
+    document = ROOT / name
+    text = document.read_text()
+    missing = [path for path in PATH.findall(text) if not (ROOT / path).exists()]
+    dead = [link for link in LINK.findall(text) if not (document.parent / link).exists()]
+    assert (missing, dead) == ([], [])
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_a_document_names_no_command_that_is_not_there(name: str) -> None:
+    groups = {group.name for group in command_line.registered_groups}
+    known = {
+        each.name or each.callback.__name__
+        for each in command_line.registered_commands
+        if each.callback
+    }
+    assert set(COMMAND.findall((ROOT / name).read_text())) <= known | groups
