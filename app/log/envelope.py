@@ -68,7 +68,7 @@ class Event:
 
 def wire_time(at: datetime) -> str:
     """RFC 3339 in UTC with milliseconds and `Z`."""
-    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.") + f"{at.microsecond // 1000:03d}Z"
+    return at.astimezone(UTC).isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
 
 
 def seal_envelope(new: NewEvent, *, conversation_id: str, seq: int, at: str) -> Event:

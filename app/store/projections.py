@@ -13,10 +13,16 @@ from app.store import projection_approvals, projection_runs
 from app.store.projection_fact import run_change
 
 if TYPE_CHECKING:
+    from app.log.envelope import NewEvent
     from app.store.changes import Change
     from app.store.projection_fact import Fact
 
 _RULES = projection_runs.RULES | projection_approvals.RULES
+
+
+def is_projected(new: NewEvent) -> bool:
+    """Whether the event can change any row; streamed text, most of a log, does not."""
+    return type(new.payload) in _RULES or new.trust.taints
 
 
 def project(fact: Fact) -> list[Change]:

@@ -15,7 +15,7 @@ import orjson
 from app.log.envelope import seal_envelope, wire_time
 from app.store.changes import rounds
 from app.store.projection_fact import Fact
-from app.store.projections import project
+from app.store.projections import is_projected, project
 from app.store.texts import escape, searchable
 from app.trust.chain import GENESIS, link
 
@@ -83,7 +83,8 @@ def seal(
             tainted = tainted or event.trust.taints
             events.append(event)
             rows.append(_row(event, wire_at, before, last))
-            changes += project(Fact(event, new.payload, wire_at, tainted))
+            if is_projected(new):
+                changes += project(Fact(event, new.payload, wire_at, tainted))
     return Batch(
         conversation_id,
         tail,
