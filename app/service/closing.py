@@ -12,6 +12,7 @@ from app.log.payload import UsageTotals
 from app.log.runs import Envelope, RunCheckpointed, RunCompleted, RunFailed, RunPaused
 from app.service.asking import requests
 from app.turn.result import EndedBy
+from app.turn.texts import redefined_reason
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from app.turn.result import PendingApproval, TurnResult
 
 ENGINE_FORMAT = 1
-_CHANGED = "The definition of {} has changed since consent to it was given or asked for."
 
 
 def _is_of(asked: ApprovalRecord, call: PendingApproval) -> bool:
@@ -59,12 +59,14 @@ class Turn:
 
     def asked_anew(self, call: PendingApproval) -> PendingApproval:
         """The call as it is to be asked: in place of its earlier request, if there was one."""
+        if call.supersedes is not None:
+            return call
         asked = self.asked.get(call.call_id)
         is_changed = call.tool_name in self.outdated if asked is None else not _is_of(asked, call)
-        reason = f"{_CHANGED.format(call.tool_name)} {call.reason}".strip()
+        reason = f"{redefined_reason(call.tool_name)} {call.reason}".strip()
         return replace(
             call,
-            supersedes=call.supersedes or (None if asked is None else asked.id),
+            supersedes=None if asked is None else asked.id,
             reason=reason if is_changed else call.reason,
         )
 

@@ -61,30 +61,22 @@ async def consents(
             standing[given.tool] = SessionApproval(covered, given.approval_id)
         else:
             outdated.add(given.tool)
-    decided = await _decided(session, approvals, executor)
+    decided = await _decided(session, approvals)
     return Consents(decided, standing, frozenset(outdated))
 
 
 async def _decided(
-    session: Session, approvals: Iterable[ApprovalRecord], executor: ToolExecutor
+    session: Session, approvals: Iterable[ApprovalRecord]
 ) -> dict[str, ApprovalDecision]:
     found: dict[str, ApprovalDecision] = {}
     for approval in approvals:
         if approval.status == "expired":
             found[approval.id] = _expired(approval)
-        elif approval.resolved_by == "decision" and _is_current(approval, executor):
+        elif approval.resolved_by == "decision":
             evidence = await _evidence(session, approval)
             if evidence:
                 found[approval.id] = _decision(approval, evidence)
     return found
-
-
-def _is_current(approval: ApprovalRecord, executor: ToolExecutor) -> bool:
-    """Whether the tool is the one that was shown; a denial stands whatever became of it."""
-    card = approval.card
-    return approval.status == "denied" or _defines(
-        executor, card["tool"], card["tool_definition_digest"]
-    )
 
 
 def _defines(executor: ToolExecutor, tool: str, digest: str) -> bool:

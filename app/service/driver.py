@@ -34,6 +34,7 @@ from app.turn.run import run_turn
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
 
     from app.log.records import Lease
     from app.service.binding import Binder, Bound
@@ -65,6 +66,7 @@ class _Drive:
 
     lease: Lease
     turn_id: str
+    began: datetime
     loaded: Loaded
 
     @property
@@ -166,7 +168,7 @@ class Driver:
     async def _drive(self, lease: Lease) -> None:
         async with self._database.session(lease.tenant) as session:
             loaded = await load(session, self._binder, lease)
-        drive = _Drive(lease, self._clock.mint("turn"), loaded)
+        drive = _Drive(lease, self._clock.mint("turn"), self._clock.now(), loaded)
         limits = RunLimits.of(
             drive.bound.spec, usage=lease.run.usage, active_s=drive.standing.active.seconds
         )
@@ -178,7 +180,7 @@ class Driver:
             clock=self._clock,
             gate=self._gate,
         )
-        recorder.stage(*self._opening(drive))
+        recorder.stage(*self._opening(drive), at=drive.began)
         recorder.draining = self._draining
         self._recorders.add(recorder)
         try:
@@ -254,6 +256,7 @@ class Driver:
             escalate_sandbox_denials=spec.escalate_sandbox_denials,
             untrusted_context_seed=drive.lease.tainted,
             clock=self._clock,
+            turn_start_unix_ms=_unix_ms(drive.standing.turn_began or drive.began),
             cache_hint=CacheHint(spec.cache_hint),
         )
         return await run_turn(
@@ -271,6 +274,9 @@ class Driver:
         run = drive.lease.run
         left_open: list[NewEvent] = []
         tainted_by: list[int] = []
+        if result.ended_by is EndedBy.FAILURE:
+            # What the turn stated last must be in the log that says which calls are open.
+            await recorder.record()
         async with self._database.session(drive.lease.tenant) as session:
             if result.ended_by is EndedBy.FAILURE:
                 left_open = await settlements(session, run)
@@ -315,3 +321,8 @@ class Driver:
         while True:
             await self._clock.sleep(ttl / HEARTBEATS_PER_LEASE)
             await self._leases.renew(lease, ttl_s=ttl)
+
+
+def _unix_ms(at: datetime) -> int:
+    """Milliseconds since 1970, cut as the log cuts them."""
+    return int(at.timestamp()) * 1000 + at.microsecond // 1000

@@ -21,6 +21,7 @@ from app.turn import stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from datetime import datetime
 
     from app.log.records import Lease
     from app.policy.taint import Trust
@@ -81,6 +82,7 @@ class TurnRecorder:
         self._gathered = 0
         self._step = 0
         self._staged: list[NewEvent] = []
+        self._staged_at: datetime | None = None
         self._writing = asyncio.Lock()
         self._stirred = asyncio.Event()
         self._roomy = asyncio.Event()
@@ -121,7 +123,7 @@ class TurnRecorder:
     def conclude(self, *facts: Fact) -> None:
         """Leave the turn's last facts, and the text before them, for the closing append."""
         self._count(facts)
-        self.stage(*self._after_text(facts))
+        self._staged.extend(self._after_text(facts))
 
     def _count(self, facts: Sequence[Fact]) -> None:
         for fact in facts:
@@ -151,9 +153,10 @@ class TurnRecorder:
 
     # The driver's side.
 
-    def stage(self, *events: NewEvent) -> None:
-        """Events that go in front of the next append, whatever causes it."""
+    def stage(self, *events: NewEvent, at: datetime) -> None:
+        """Events of that time that go in front of the next append, whatever causes it."""
         self._staged.extend(events)
+        self._staged_at = at
 
     async def remaining(self) -> list[NewEvent]:
         """What is staged or streamed and not committed yet, for the closing append."""
@@ -161,6 +164,7 @@ class TurnRecorder:
             self._absorb()
             events = [*self._staged, *self._take_texts()]
             self._staged.clear()
+            self._staged_at = None
             return events
 
     async def pump(self) -> None:
@@ -244,10 +248,10 @@ class TurnRecorder:
         batch = [*self._staged, *events]
         if not batch:
             return
+        now = self._staged_at or self._clock.now()
         self._staged.clear()
-        commit = asyncio.ensure_future(
-            self._leases.append(self._lease, batch, now=self._clock.now())
-        )
+        self._staged_at = None
+        commit = asyncio.ensure_future(self._leases.append(self._lease, batch, now=now))
         try:
             await asyncio.shield(commit)
         except asyncio.CancelledError:

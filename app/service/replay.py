@@ -74,11 +74,16 @@ class ActiveTime:
 
 @dataclass(slots=True)
 class Standing:
-    """What the log says of a run so far."""
+    """What the log says of a run so far.
+
+    A turn ends with a pause or with its run: a worker that takes over from a dead one goes on in
+    the same turn, so `turns` are those that paused, and `turn_began` is when the open one began.
+    """
 
     run: AgentRun
     user_text: str
     turns: int = 0
+    turn_began: datetime | None = None
     executed: set[str] = field(default_factory=set)
     batch: dict[str, LoggedCall] = field(default_factory=dict)
     answered: set[str] = field(default_factory=set)
@@ -172,8 +177,8 @@ class _Fold:
         self._messages = 1
         self._folds: dict[str, Callable[[Event], None]] = {
             "message.user": self._said,
-            "run.started": self._turn_began,
-            "run.resumed": self._turn_began,
+            "run.started": self._driven,
+            "run.resumed": self._driven,
             "run.paused": self._paused,
             "run.checkpointed": self._loaded,
             "step.started": self._attempt_began,
@@ -197,12 +202,14 @@ class _Fold:
     def _said(self, event: Event) -> None:
         self.standing.user_text = "\n".join(part["text"] for part in event.data["content"])
 
-    def _turn_began(self, event: Event) -> None:
-        self.standing.turns += 1
+    def _driven(self, event: Event) -> None:
+        self.standing.turn_began = self.standing.turn_began or event.at
         self.standing.settled = []
         self.standing.active.began(event.at)
 
     def _paused(self, _event: Event) -> None:
+        self.standing.turns += 1
+        self.standing.turn_began = None
         self.standing.settled = []
         self.standing.active.ended()
 

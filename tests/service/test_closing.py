@@ -131,7 +131,7 @@ def test_a_decision_that_does_not_hold_any_more_is_replaced() -> None:
     assert replaced(paused(pending(), asked=asked)) == ("appr_old", "")
 
 
-CHANGED = "The definition of http_post has changed since consent to it was given or asked for."
+CHANGED = "The definition of http_post has changed since this call was decided."
 
 
 @pytest.mark.parametrize("status", ["pending", "approved"])

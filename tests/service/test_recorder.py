@@ -22,6 +22,7 @@ from tests.service.recording import (
     tool_started,
 )
 from tests.support.clock import settle
+from tests.support.stepped_clock import NOON
 
 STARTED = NewEvent(RunStarted(attempt=1, worker="w"), run_id="run_1", turn_id="turn_1")
 
@@ -153,15 +154,24 @@ async def test_text_belongs_to_the_step_that_was_stated_last() -> None:
 
 async def test_staged_events_go_in_front_of_whatever_comes_first() -> None:
     at = desk()
-    at.recorder.stage(STARTED)
+    at.recorder.stage(STARTED, at=NOON)
     await at.say("hi")
     await at.recorder.record(step_started())
     assert at.leases.types == ["run.started", "text.delta", "step.started"]
 
 
+async def test_staged_events_keep_their_time_and_take_what_follows_along() -> None:
+    at = desk()
+    at.recorder.stage(STARTED, at=NOON)
+    await at.clock.let_pass(5)
+    await at.recorder.record(step_started())
+    await at.recorder.record(step_completed())
+    assert [append.now for append in at.leases.appends] == [NOON, at.clock.now()]
+
+
 async def test_what_is_staged_and_streamed_is_left_for_the_closing_append() -> None:
     at = desk()
-    at.recorder.stage(STARTED)
+    at.recorder.stage(STARTED, at=NOON)
     await at.say("hi")
     assert [event.type for event in await at.recorder.remaining()] == ["run.started", "text.delta"]
     assert await at.recorder.remaining() == []
@@ -234,7 +244,7 @@ async def test_a_draining_turn_goes_on_within_its_step() -> None:
 
 async def test_a_turn_drained_at_its_start_has_still_begun() -> None:
     at = desk()
-    at.recorder.stage(STARTED)
+    at.recorder.stage(STARTED, at=NOON)
     at.recorder.draining = True
     with pytest.raises(TurnDrained):
         await at.recorder.record(step_started())
@@ -269,7 +279,7 @@ async def test_a_lost_lease_stops_journal_and_pump() -> None:
 async def test_an_append_under_way_is_let_through_when_its_turn_is_cancelled() -> None:
     """What is in it is neither lost nor said twice by the closing append."""
     at = desk()
-    at.recorder.stage(STARTED)
+    at.recorder.stage(STARTED, at=NOON)
     at.leases.opened.clear()
     async with asyncio.TaskGroup() as owner:
         recording = owner.create_task(at.recorder.record(step_started()))

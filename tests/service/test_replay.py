@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -13,6 +14,7 @@ from app.turn.options import ApprovalDecision, ApprovalOverride
 from app.turn.transcript import CallMark, LoggedCall, Note
 from tests.support.logbook import Logbook, malformed_call, tool_call
 from tests.support.records import run_record
+from tests.support.stepped_clock import NOON
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -321,7 +323,25 @@ async def test_a_resumed_run_counts_its_turns() -> None:
     log, _ = paused_log()
     log.paused("appr_1")
     log.resumed()
-    assert (await stands(log)).transcript().turn_number == 3
+    assert (await stands(log)).transcript().turn_number == 2
+
+
+async def test_a_worker_that_takes_over_goes_on_in_the_same_turn() -> None:
+    """turn.md 2.2: recovery shows the model the time at which its turn began."""
+    log = begun()
+    log.pass_(60)
+    log.resumed()
+    state = await stands(log)
+    assert (state.transcript().turn_number, state.turn_began) == (1, NOON)
+
+
+async def test_a_resume_is_a_turn_of_its_own_time() -> None:
+    log, _ = paused_log()
+    log.paused("appr_1")
+    assert (await stands(log)).turn_began is None
+    log.pass_(60)
+    log.resumed()
+    assert (await stands(log)).turn_began == NOON + timedelta(seconds=60)
 
 
 async def test_f133_only_time_worked_counts() -> None:

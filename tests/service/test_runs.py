@@ -45,6 +45,30 @@ async def test_a_run_opens_a_conversation_of_its_caller(house: House) -> None:
     assert (conversation.principal, conversation.active_run_id) == ("alice", None)
 
 
+async def test_what_is_answered_to_a_new_run_is_what_is_read_of_it(house: House) -> None:
+    alice = await alice_of(house)
+    first = await alice.run("say hi", max_steps=3, metadata={"n": 1})
+    assert first == await house.read(first)
+    bob = await house.person("bob")
+    await house.share(first, "bob")
+    second = await bob.run("say hi", conversation_id=first.conversation_id)
+    assert second == await house.read(second)
+    assert second.tainted is True
+
+
+async def test_a_run_is_answered_as_it_is_stored(house: House) -> None:
+    alice = await alice_of(house)
+    bob = await house.person("bob")
+    first = await alice.run("say hi", metadata={"order": 17}, max_steps=3)
+    await house.share(first, "bob")
+    untrusted = await bob.run("say ho", conversation_id=first.conversation_id)
+    later = await alice.run("say hi", conversation_id=first.conversation_id)
+    assert [run.tainted for run in (first, untrusted, later)] == [False, True, True]
+    async with house.store.database.session(house.tenant) as session:
+        for run in (first, untrusted, later):
+            assert await session.run(run.id) == run
+
+
 async def test_what_a_run_needs_is_checked_before_anything_is_written(house: House) -> None:
     alice = await alice_of(house)
     with pytest.raises(AgentUnknown) as unknown:

@@ -40,7 +40,7 @@ from tests.support.recorded_script import RecordedScript
 
 if TYPE_CHECKING:
     from app.log.envelope import Event
-    from app.log.records import ApprovalRecord, RunRecord
+    from app.log.records import ApprovalRecord, Lease, RunRecord
     from app.service.ports import Leases
     from app.service.requests import Decided
     from app.store.open import Store
@@ -174,6 +174,16 @@ class House:
         while (lease := await self.driver.claim(run.conversation_id)) is not None:
             await self.driver.drive(lease)
         return await self.read(run)
+
+    async def drive_once(self, run: RunRecord) -> None:
+        """Claim the run's conversation, which must be free and ready, and drive it."""
+        await self.driver.drive(await self.claim(run))
+
+    async def claim(self, run: RunRecord) -> Lease:
+        """The lease on the run's conversation, which must be free and ready."""
+        lease = await self.driver.claim(run.conversation_id)
+        assert lease is not None
+        return lease
 
     async def read(self, run: RunRecord) -> RunRecord:
         """The run as it is."""

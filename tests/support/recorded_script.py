@@ -16,16 +16,19 @@ if TYPE_CHECKING:
 
 
 class RecordedScript:
-    """The port `Providers` with one model, and that model."""
+    """The port `Providers` with one model, and that model; `broken` is what binding it raises."""
 
     def __init__(self, clock: Clock) -> None:
         self._script = ScriptProvider(clock)
         self.requests: list[ModelRequest] = []
+        self.broken: Exception | None = None
 
     def knows(self, model: str) -> bool:
         return model == "script"
 
     def provider(self, model: str) -> RecordedScript:
+        if self.broken is not None:
+            raise self.broken
         return self
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[StreamItem, None]:
