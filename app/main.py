@@ -95,65 +95,70 @@ async def open_house(
         dsn = await stack.enter_async_context(open_database(settings, migrate=migrate))
         process = clock.mint("proc")
         store = await stack.enter_async_context(Store.open(dsn, process=process))
+        database = store.database
         http = OutboundHttp(settings.http_allow_hosts)
         stack.push_async_callback(http.aclose)
         registry = ToolRegistry(builtin_tools(clock, http))
         toolbox = Toolbox(registry, files=store.workspace, clock=clock)
         providers = _providers(settings, clock)
         stack.push_async_callback(providers.aclose)
-        wakeups, subscriptions = Wakeups(), Subscriptions(store.database)
+        wakeups, subscriptions = Wakeups(), Subscriptions(database)
         holds = HoldGate(clock)
         for listener in (wakeups, subscriptions, holds):
             listener.listen(store.signals)
         await stack.enter_async_context(HoldSharing(holds, store.holds, clock).running())
         binder = Binder(toolbox=toolbox, providers=providers)
-        approvals = Approvals(database=store.database, clock=clock, binder=binder)
+        approvals = Approvals(database=database, clock=clock, binder=binder)
+        runs = Runs(database=database, clock=clock, wakeups=wakeups, open_runs=settings.open_runs)
         streams = Streams(
-            database=store.database,
+            database=database,
             subscriptions=subscriptions,
             holds=holds,
             limits=StreamLimits(settings.sockets, settings.sockets_per_principal),
         )
         edge = Edge(
-            database=store.database,
+            database=database,
             clock=clock,
             access=Access(clock, issuers=_issuers(settings, clock), audience=settings.jwt_audience),
             agents=Agents(clock, catalogue=toolbox, knows_model=providers.knows),
             approvals=approvals,
             conversations=Conversations(clock),
             keys=Keys(clock),
-            runs=Runs(
-                database=store.database,
-                clock=clock,
-                wakeups=wakeups,
-                open_runs=settings.open_runs,
-            ),
+            runs=runs,
             tools=ToolListing(toolbox),
             streams=streams,
-            event_log=EventLog(database=store.database, clock=clock, wakeups=wakeups),
+            event_log=EventLog(database=database, clock=clock, wakeups=wakeups),
             registry=CollectorRegistry(),
             allowed_origins=frozenset(settings.allowed_origins),
         )
         supervisor = None
         if worker:
             driver = Driver(
-                database=store.database,
+                database=database,
                 leases=store.leases,
                 binder=binder,
                 clock=clock,
                 gate=holds,
                 settings=DriverSettings(process, settings.lease_ttl_s, settings.max_steps),
             )
-            supervisor = Supervisor(
-                queue=store.queue,
-                driver=driver,
-                approvals=approvals,
-                clock=clock,
-                concurrency=settings.worker_concurrency,
-                drain_s=settings.drain_s,
+            supervisor = _supervisor(
+                store, settings, driver=driver, approvals=approvals, clock=clock
             )
             await stack.enter_async_context(_supervised(supervisor))
         yield House(build_app(edge), store, streams, wakeups, supervisor)
+
+
+def _supervisor(
+    store: Store, settings: Settings, *, driver: Driver, approvals: Approvals, clock: Clock
+) -> Supervisor:
+    return Supervisor(
+        queue=store.queue,
+        driver=driver,
+        approvals=approvals,
+        clock=clock,
+        concurrency=settings.worker_concurrency,
+        drain_s=settings.drain_s,
+    )
 
 
 @asynccontextmanager
