@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import orjson
 
 from app.log.envelope import NewEvent
+from app.log.payload import UsageTotals
+from app.log.records import RunRecord
 from app.log.runs import ConversationCreated, MessageUser, RunCancelled, RunCreated, TextContent
 from app.policy.taint import Trust
 from app.service.reach import takes_part, visible_conversation, visible_run
@@ -25,8 +27,9 @@ from app.service.settle import settlements
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from app.log.envelope import Event
     from app.log.queries import Page
-    from app.log.records import AgentRecord, ConversationRecord, RunRecord
+    from app.log.records import AgentRecord, ConversationRecord
     from app.service.caller import Caller
     from app.service.clock import Clock
     from app.service.ports import Database, Session, Transaction
@@ -65,11 +68,14 @@ class Runs:
         else:
             conversation_id, opening = conversation.id, []
             await self._make_room(tx, caller, conversation_id, request)
-        run_id = self._clock.mint("run")
-        events = [*opening, *self._events(run_id, agent, caller, request, conversation)]
-        await tx.append(conversation_id, events, now=now)
+        run_id, payload = self._clock.mint("run"), _payload(agent, caller, request)
+        snapshot = orjson.dumps(agent.spec)
+        accepted = NewEvent(payload, run_id=run_id, private=snapshot)
+        message = self._message(run_id, caller, request, conversation)
+        *_, created, said = await tx.append(conversation_id, [*opening, accepted, message], now=now)
         await tx.wake(conversation_id)
-        return await _known(tx, run_id)
+        tainted = conversation is not None and conversation.tainted
+        return _queued(run_id, payload, created, caller=caller, said=said, tainted=tainted)
 
     async def cancel(self, tx: Transaction, caller: Caller, run_id: str) -> RunRecord:
         """End a run now: its worker loses the lease, and what it left open is settled."""
@@ -160,24 +166,13 @@ class Runs:
         events.append(NewEvent(RunCancelled(by=by, reason=reason), run_id=run.id))
         await tx.append(run.conversation_id, events, now=self._clock.now())
 
-    def _events(
+    def _message(
         self,
         run_id: str,
-        agent: AgentRecord,
         caller: Caller,
         request: RunRequest,
         conversation: ConversationRecord | None,
-    ) -> list[NewEvent]:
-        created = RunCreated(
-            agent=agent.name,
-            agent_digest=agent.digest,
-            principal=caller.principal,
-            unattended=request.unattended,
-            on_busy=request.on_busy,
-            max_steps=request.max_steps,
-            attachments=request.attachments,
-            metadata=request.metadata,
-        )
+    ) -> NewEvent:
         said = MessageUser(
             message_id=self._clock.mint("msg"),
             content=tuple(TextContent(text=text) for text in request.input),
@@ -186,11 +181,49 @@ class Runs:
         # Only the conversation's principal is trusted; a second speaker taints (service.md 2).
         own = conversation is None or conversation.principal == caller.principal
         trust = Trust.TRUSTED_USER if own else Trust.QUARANTINED_CONTENT
-        snapshot = orjson.dumps(agent.spec)
-        return [
-            NewEvent(created, run_id=run_id, private=snapshot),
-            NewEvent(said, run_id=run_id, trust=trust),
-        ]
+        return NewEvent(said, run_id=run_id, trust=trust)
+
+
+def _payload(agent: AgentRecord, caller: Caller, request: RunRequest) -> RunCreated:
+    return RunCreated(
+        agent=agent.name,
+        agent_digest=agent.digest,
+        principal=caller.principal,
+        unattended=request.unattended,
+        on_busy=request.on_busy,
+        max_steps=request.max_steps,
+        attachments=request.attachments,
+        metadata=request.metadata,
+    )
+
+
+def _queued(
+    run_id: str, payload: RunCreated, created: Event, *, caller: Caller, said: Event, tainted: bool
+) -> RunRecord:
+    """The run as its two events leave it; `tainted` says whether the log was so before them."""
+    return RunRecord(
+        id=run_id,
+        tenant=caller.tenant,
+        conversation_id=created.conversation_id,
+        agent=payload.agent,
+        agent_digest=payload.agent_digest,
+        principal=payload.principal,
+        status="queued",
+        answer=None,
+        error=None,
+        usage=UsageTotals(),
+        steps=0,
+        tainted=tainted or said.trust.taints,
+        unattended=payload.unattended,
+        max_steps=payload.max_steps,
+        attempts=0,
+        head_seq=said.seq,
+        created_seq=created.seq,
+        created_at=created.at,
+        started_at=None,
+        ended_at=None,
+        metadata=payload.metadata,
+    )
 
 
 async def _known(session: Session, run_id: str) -> RunRecord:
