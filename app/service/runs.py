@@ -56,9 +56,7 @@ class Runs:
         caller.require("runs:write")
         if request.unattended:
             caller.require("triggers:write")
-        agent = await self._agent(tx, request)
-        if await tx.open_runs(caller.principal) >= self._open_runs:
-            raise OpenRunsExceeded(f"a principal may have at most {self._open_runs} open runs")
+        agent = await self._agent(tx, caller, request)
         now = self._clock.now()
         conversation = await self._conversation(tx, caller, request)
         if conversation is None:
@@ -125,14 +123,18 @@ class Runs:
                 except TimeoutError:
                     continue
 
-    async def _agent(self, tx: Transaction, request: RunRequest) -> AgentRecord:
-        agent = await tx.agent(request.agent)
-        if agent is None:
+    async def _agent(self, tx: Transaction, caller: Caller, request: RunRequest) -> AgentRecord:
+        """The agent that is asked for, if its caller may have one run more."""
+        found = await tx.agent_and_open_runs(request.agent, caller.principal)
+        if found is None:
             fault = FieldFault("/agent", "no such agent")
             raise AgentUnknown(f"there is no agent {request.agent!r}", faults=(fault,))
         if request.attachments:
             fault = FieldFault("/attachments/0/artifact_id", "not in this conversation")
             raise AttachmentUnknown("the conversation holds no such artifact", faults=(fault,))
+        agent, open_runs = found
+        if open_runs >= self._open_runs:
+            raise OpenRunsExceeded(f"a principal may have at most {self._open_runs} open runs")
         return agent
 
     async def _conversation(

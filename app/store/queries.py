@@ -47,9 +47,6 @@ UNFINISHED_RUNS: Final = _RUNS.replace(
     "CONDITION", "r.conversation_id = $2 AND r.ended_at IS NULL ORDER BY ORDERING"
 ).replace("ORDERING", ORDER)
 
-OPEN_RUNS: Final = """
-SELECT count(*) FROM runs WHERE tenant = $1 AND principal = $2 AND ended_at IS NULL"""
-
 PENDING_APPROVALS: Final = """
 SELECT run_id, id, call_id, tool, title, reason, expires_at FROM approvals
 WHERE tenant = $1 AND run_id = ANY($2::text[]) AND status = 'pending' ORDER BY requested_seq"""
@@ -86,6 +83,11 @@ EXECUTIONS: Final = """
 SELECT run_id, call_id, attempt, settled FROM tool_executions WHERE tenant = $1 AND run_id = $2"""
 
 AGENT: Final = "SELECT * FROM agents WHERE tenant = $1 AND name = $2"
+
+AGENT_AND_OPEN_RUNS: Final = """
+SELECT a.*, (SELECT count(*) FROM runs r
+    WHERE r.tenant = $1 AND r.principal = $3 AND r.ended_at IS NULL) AS open_runs
+FROM agents a WHERE a.tenant = $1 AND a.name = $2"""
 
 AGENTS: Final = """
 SELECT * FROM agents

@@ -58,11 +58,6 @@ class StoreSession:
         wanted = _filters(filters, ("status", "agent", "conversation_id"))
         return await self._runs(await self._rows(queries.RUNS, *_within(reach, page), *wanted))
 
-    async def open_runs(self, principal: str) -> int:
-        """How many runs of the principal have not ended."""
-        count: int = await self._reader.fetchval(queries.OPEN_RUNS, self._tenant, escape(principal))
-        return count
-
     async def unfinished_runs(self, conversation_id: str) -> list[RunRecord]:
         """The runs that have not ended, in the order in which they will be driven."""
         return await self._runs(await self._rows(queries.UNFINISHED_RUNS, escape(conversation_id)))
@@ -102,6 +97,13 @@ class StoreSession:
         """The agent as it is now."""
         row = await self._row(queries.AGENT, escape(name))
         return None if row is None else records.agent(row)
+
+    async def agent_and_open_runs(
+        self, name: str, principal: str
+    ) -> tuple[AgentRecord, int] | None:
+        """The agent, and how many runs of the principal have not ended."""
+        row = await self._row(queries.AGENT_AND_OPEN_RUNS, escape(name), escape(principal))
+        return None if row is None else (records.agent(row), row["open_runs"])
 
     async def agents(self, page: Page) -> list[AgentRecord]:
         """Newest first; the cursor is `<created_at ISO 8601>/<name>`. ValueError for another."""

@@ -138,6 +138,8 @@ async def test_an_agent_is_replaced_but_keeps_its_birthday(store: Store, tenant:
         await tx.put_agent(second)
     async with store.database.transaction(tenant) as tx:
         assert await tx.agent("helper") == replace(second, created_at=NOON)
+        assert await tx.agent_and_open_runs("helper", "alice") == (await tx.agent("helper"), 0)
+        assert await tx.agent_and_open_runs("nobody", "alice") is None
         assert await tx.delete_agent("helper") is True
         assert await tx.delete_agent("helper") is False
         assert await tx.agent("helper") is None
