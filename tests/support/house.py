@@ -222,6 +222,18 @@ class House:
             await tx.lock(run.conversation_id)
             await tx.append(run.conversation_id, [NewEvent(updated)], now=self.clock.now())
 
+    async def be_alone(self) -> None:
+        """Forget every wake-up, and give what other tests left open to a worker that never comes.
+
+        Only for a test that lets a supervisor look for work by itself.
+        """
+        await self.store.pool.execute("DELETE FROM tgq.pgqueuer")
+        await self.store.pool.execute(
+            "UPDATE conversations SET lease_owner = 'nobody', lease_until = 'infinity',"
+            " lease_generation = lease_generation + 1 WHERE tenant <> $1 AND kind = 'user'",
+            self.tenant,
+        )
+
     async def free(self, run: RunRecord) -> None:
         """Let the conversation's lease run out, as that of a dead worker does."""
         await self.store.pool.execute(

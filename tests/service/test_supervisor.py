@@ -1,0 +1,158 @@
+"""The supervisor: takes what is woken, sweeps up what was left, hands over when it is stopped."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+import pytest_asyncio
+
+from app.service.supervisor import Supervisor
+from tests.support.clock import settle
+from tests.support.house import House
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from app.log.records import RunRecord
+    from tests.support.house import Person
+
+pytestmark = pytest.mark.postgres
+
+
+@pytest_asyncio.fixture(autouse=True)
+async def alone(house: House) -> None:
+    """No work is there but the test's own."""
+    await house.be_alone()
+
+
+def supervisor(house: House, *, concurrency: int = 8, drain_s: float = 20.0) -> Supervisor:
+    return Supervisor(
+        queue=house.store.queue,
+        driver=house.driver,
+        approvals=house.approvals,
+        clock=house.clock,
+        concurrency=concurrency,
+        drain_s=drain_s,
+    )
+
+
+def other(house: House) -> House:
+    """Another process on the same database, with the same tools."""
+    return House(house.store, house.tenant, house.clock, house.tools, worker="worker-2")
+
+
+@asynccontextmanager
+async def working(at: Supervisor) -> AsyncIterator[Supervisor]:
+    """The supervisor at work until the block ends."""
+    async with asyncio.TaskGroup() as owner:
+        owner.create_task(at.run())
+        try:
+            yield at
+        finally:
+            at.stop()
+
+
+async def reaches(house: House, who: Person, run: RunRecord) -> RunRecord:
+    """The run once it is paused or over."""
+    return await house.runs.settled(who.caller, run.id, 30)
+
+
+async def test_a_woken_run_is_driven_and_goes_on_after_its_decision(house: House) -> None:
+    alice = await house.person()
+    await house.agent()
+    async with working(supervisor(house)):
+        run = await reaches(house, alice, await alice.run("call mutate {}\n---\nsay done"))
+        assert run.status == "paused"
+        await alice.approve((await house.pending(run))[0])
+        async with asyncio.timeout(30):
+            while not (run := await reaches(house, alice, run)).is_ended:
+                await settle()
+    assert run.status == "completed"
+    assert house.tools.count() == 1
+
+
+async def test_runs_of_different_conversations_go_side_by_side(house: House) -> None:
+    alice = await house.person()
+    await house.agent()
+    hold = house.tools.hold("charge")
+    async with working(supervisor(house)):
+        held = await alice.run("call charge {}\n---\nsay done")
+        await house.tools.began.wait()
+        quick = await reaches(house, alice, await alice.run("say hi"))
+        assert quick.status == "completed"
+        hold.set()
+        assert (await reaches(house, alice, held)).status == "completed"
+
+
+async def test_f43_what_was_left_before_the_start_is_swept_up(house: House) -> None:
+    """F34: a run whose worker died is taken up by the sweep, without anybody's help."""
+    alice = await house.person()
+    await house.agent()
+    run = await alice.run("say hi")
+    lost = await house.claim(run)
+    assert lost.run.id == run.id
+    await house.free(run)
+    await house.be_alone()
+    assert await house.store.queue.stranded() == [run.conversation_id]
+    async with working(supervisor(house)):
+        assert (await reaches(house, alice, run)).status == "completed"
+
+
+async def test_t76_the_sweep_ends_approvals_past_their_time(house: House) -> None:
+    alice = await house.person()
+    await house.agent(approval_ttl_s=60)
+    run = await house.drive(await alice.run("call mutate {}\n---\nsay done"))
+    async with working(supervisor(house)):
+        await settle()
+        assert (await house.read(run)).status == "paused"
+        await house.clock.let_pass(61)
+        async with asyncio.timeout(30):
+            while not (run := await reaches(house, alice, run)).is_ended:
+                await house.clock.let_pass(1)
+    assert run.status == "completed"
+    assert [one["outcome"] for one in await house.data(run, "tool.settled")] == ["expired"]
+
+
+async def test_a_stopped_worker_hands_its_turn_over_at_a_step_boundary(house: House) -> None:
+    alice = await house.person()
+    await house.agent()
+    hold = house.tools.hold("charge")
+    at = supervisor(house)
+    async with working(at), asyncio.TaskGroup() as owner:
+        run = await alice.run("call charge {}\n---\ncall read {}\n---\nsay done")
+        await house.tools.began.wait()
+        draining = owner.create_task(at.drain())
+        await settle()
+        assert not draining.done()
+        hold.set()
+    assert (await house.read(run)).status == "running"
+    assert house.tools.count("read") == 0
+    assert (await other(house).drive(run)).status == "completed"
+
+
+async def test_a_turn_that_reaches_no_boundary_in_time_is_dropped_and_free(house: House) -> None:
+    alice = await house.person()
+    await house.agent(approval={"stamp": "allow"})
+    house.tools.hold("stamp")
+    at = supervisor(house, drain_s=0.05)
+    async with working(at):
+        run = await alice.run("call stamp {}\n---\nsay done")
+        await house.tools.began.wait()
+    house.tools.held.clear()
+    assert (await other(house).drive(run)).status == "completed"
+
+
+async def test_one_run_s_fault_is_not_another_s(house: House) -> None:
+    alice = await house.person()
+    await house.agent()
+    async with working(supervisor(house)):
+        house.script.broken = ValueError("secret of the model")
+        faulty = await alice.run("say hi")
+        async with asyncio.timeout(30):
+            while (await house.read(faulty)).attempts == 0:
+                await settle()
+        house.script.broken = None
+        assert (await reaches(house, alice, await alice.run("say hi"))).status == "completed"
