@@ -10,11 +10,13 @@ import asyncio
 from collections import Counter
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, assert_never
 
+from app.log.envelope import Event
 from app.service.event_log import visible_log
 from app.service.hold import HoldRequest
 from app.service.refusals import Refusal
+from app.service.subscriptions import CaughtUp, Demoted, Ended
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -24,6 +26,10 @@ if TYPE_CHECKING:
     from app.service.hold import HoldGate
     from app.service.ports import Database
     from app.service.subscriptions import Item, Subscription, Subscriptions
+
+
+# How long the end of a run waits for a reader in lock-step that still acknowledges.
+LAST_ACK_S: Final = 2.0
 
 
 class TooManyStreams(Refusal):
@@ -77,20 +83,54 @@ class Stream:
     def __init__(
         self,
         log: VisibleLog,
+        opening: Opening,
         subscription: Subscription,
         *,
-        is_over: bool,
-        acknowledge: Callable[[int], None],
+        hold: Callable[[int], None] | None,
     ) -> None:
         self.scope = log.scope
         self.head = log.head
-        self.is_over = is_over
-        self.acknowledge = acknowledge
+        self.is_over = log.end is not None and opening.after >= log.end_seq
         self._subscription = subscription
+        self._hold = hold
+        self._shown = opening.after
+        self._acknowledged = opening.after
+        self._heard = asyncio.Event()
+        if log.end is not None and self.is_over:
+            subscription.end(log.end)
 
     async def next(self) -> Item:
         """The next item. Cancelling is safe. Raises StoreUnavailable."""
-        return await self._subscription.next()
+        item = await self._subscription.next()
+        match item:
+            case Event():
+                self._shown = item.seq
+            case Demoted():
+                self._hold = None
+            case Ended():
+                await self._last_acknowledgement()
+            case CaughtUp():
+                pass
+            case _:
+                assert_never(item)
+        return item
+
+    def acknowledge(self, seq: int) -> None:
+        """The reader has taken in everything up to `seq`; only one that holds is heard."""
+        self._acknowledged = max(self._acknowledged, seq)
+        self._heard.set()
+        if self._hold is not None:
+            self._hold(seq)
+
+    async def _last_acknowledgement(self) -> None:
+        """A reader in lock-step answers each event: the end, and the close, let it do so."""
+        while self._hold is not None and self._acknowledged < self._shown:
+            self._heard.clear()
+            try:
+                async with asyncio.timeout(LAST_ACK_S):
+                    await self._heard.wait()
+            except TimeoutError:
+                return
 
 
 class Streams:
@@ -157,14 +197,11 @@ class Streams:
             subscription = held.enter_context(
                 self._subscriptions.follow(caller.tenant, log.scope, after=opening.after)
             )
-            is_over = log.end is not None and opening.after >= log.end_seq
-            if log.end is not None and is_over:
-                subscription.end(log.end)
-            acknowledge: Callable[[int], None] = _nothing_to_acknowledge
+            hold = None
             if opening.window is not None:
                 request = HoldRequest(caller, log.scope, log.takes_part, opening.window)
-                acknowledge = held.enter_context(self._holds.holding(request, subscription.demote))
-            yield Stream(log, subscription, is_over=is_over, acknowledge=acknowledge)
+                hold = held.enter_context(self._holds.holding(request, subscription.demote))
+            yield Stream(log, opening, subscription, hold=hold)
 
     async def drain(self) -> None:
         """Stop every stream, open none any more, and wait until all are gone."""
@@ -181,7 +218,3 @@ class Streams:
                 del self._by_person[place.person]
         if not self._places:
             self._empty.set()
-
-
-def _nothing_to_acknowledge(_seq: int) -> None:
-    """In replay mode an acknowledgement changes nothing."""

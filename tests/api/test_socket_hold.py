@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.postgres import approval_requested, new_id, paused, said, started
+from tests.support.postgres import (
+    approval_requested,
+    completed,
+    new_id,
+    paused,
+    said,
+    started,
+)
 
 if TYPE_CHECKING:
     from app.log.records import Lease
@@ -86,6 +93,33 @@ async def test_a_client_that_acknowledges_nothing_is_demoted_and_goes_on_reading
         await client.say("ack", seq=client.had)
         await client.say("ping")
         await client.until("pong")
+
+
+async def test_the_end_lets_a_client_in_lock_step_acknowledge_the_last_event(
+    streaming: Served,
+) -> None:
+    talk, run, lease = await running(streaming)
+    async with streaming.stream(run, subscribe=HOLD) as client:
+        await client.until("live")
+        await talk.finish(lease, completed(run))
+        await client.until("run.completed")
+        await client.say("ping")
+        assert await client.hear() == {"type": "pong"}
+        await client.say("ack", seq=client.had)
+        assert await client.closed() == 1000
+    assert client.kinds[-2:] == ["pong", "end"]
+
+
+async def test_the_end_does_not_wait_for_long_for_a_client_that_acknowledges_nothing(
+    streaming: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.service.streams.LAST_ACK_S", 0.05)
+    talk, run, lease = await running(streaming)
+    async with streaming.stream(run, subscribe=HOLD) as client:
+        await client.until("live")
+        await talk.finish(lease, completed(run))
+        assert await client.closed() == 1000
+    assert client.kinds[-1] == "end"
 
 
 async def test_whoever_may_only_read_is_demoted_right_after_the_hello(streaming: Served) -> None:
