@@ -3,7 +3,7 @@ FROM python:3.11-slim AS build
 WORKDIR /srv/turngate
 RUN python -m venv .venv
 COPY requirements.lock ./
-RUN .venv/bin/pip install --no-cache-dir --disable-pip-version-check --require-hashes -r requirements.lock
+RUN .venv/bin/pip install --no-cache-dir --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
 COPY pyproject.toml README.md LICENSE alembic.ini ./
 COPY alembic alembic
 COPY app app

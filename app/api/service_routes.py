@@ -5,6 +5,7 @@ All but the schemas need no token.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, Final
 
 from fastapi import APIRouter, Request, Response
@@ -101,13 +102,13 @@ async def get_service_keys(request: Request) -> ServiceKeys:
 )
 async def get_schema(_call: Calling, name: str) -> dict[str, JsonValue]:
     """The JSON Schema of events, frames or decision payloads."""
-    if name not in _SCHEMAS:
+    if name not in _MODELS:
         raise NotFound("schema")
-    return _SCHEMAS[name]
+    return _schema(name)
 
 
-def _schema(name: str, model: type[BaseModel]) -> dict[str, Any]:
-    return {"$schema": DIALECT, "$id": f"urn:turngate:schema:{name}", **model.model_json_schema()}
-
-
-_SCHEMAS: Final = {name: _schema(name, model) for name, model in _MODELS.items()}
+@cache
+def _schema(name: str) -> dict[str, Any]:
+    """Made when it is asked for: a start has no time for it."""
+    schema = _MODELS[name].model_json_schema()
+    return {"$schema": DIALECT, "$id": f"urn:turngate:schema:{name}", **schema}
