@@ -1,0 +1,223 @@
+"""A worker process killed right before and right after the commit of every event of a run.
+
+The run has two steps, a gated `http_post` and a `files_write` beside it. Whatever the moment, the
+run that another process takes over tells the same story as its uninterrupted twin, and the receiver
+of the post has one effect under one key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+import pytest_asyncio
+
+from app.service.clock import SystemClock
+from tests.support.crash_worker import DIED
+from tests.support.house import House
+from tests.support.web_server import page, web_server
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable
+
+    from app.log.envelope import Event
+    from app.log.records import RunRecord
+    from app.store.open import Store
+    from tests.support.clock import PlayedClock
+    from tests.support.house import Person
+    from tests.support.killed import Moment
+    from tests.support.web_server import WebServer
+
+pytestmark = [pytest.mark.postgres, pytest.mark.e2e, pytest.mark.fault]
+
+ROOT = Path(__file__).parents[2]
+
+# What a worker appends before the pause and after it, in order; a request appends the rest.
+BEFORE_PAUSE = """
+    run.started context.assembled step.started text.delta message.assistant call.gated
+    run.checkpointed approval.requested run.paused
+"""
+AFTER_PAUSE = """
+    run.resumed tool.started tool.started tool.completed tool.completed step.completed step.started
+    text.delta message.assistant step.completed run.completed
+"""
+BY_REQUESTS = {"run.created", "message.user", "approval.decided", "approval.resolved"}
+
+
+@dataclass(frozen=True)
+class Point:
+    """The `nth` event of a type that a worker appends before or after the pause."""
+
+    is_resume: bool
+    event: str
+    nth: int
+    moment: Moment
+
+    @property
+    def name(self) -> str:
+        return f"{'resume' if self.is_resume else 'start'}-{self.moment}-{self.event}-{self.nth}"
+
+
+def points() -> Iterable[Point]:
+    for is_resume, types in ((False, BEFORE_PAUSE.split()), (True, AFTER_PAUSE.split())):
+        seen: Counter[str] = Counter()
+        for event in types:
+            seen[event] += 1
+            for moment in ("before", "after"):
+                yield Point(is_resume, event, seen[event], moment)
+
+
+@dataclass
+class Scene:
+    """One process that asks and decides, and the processes that work and die."""
+
+    house: House
+    alice: Person
+    web: WebServer
+    worker: asyncio.subprocess.Process
+
+    async def start(self) -> RunRecord:
+        post = json.dumps({"url": self.web.url("/orders"), "body": "{}"})
+        write = json.dumps({"path": "order.txt", "content": "sent"})
+        calls = f"call http_post {post}\ncall files_write {write}"
+        return await self.alice.run(f"delay 5\nsay let me see\n{calls}\n---\ndelay 5\nsay all sent")
+
+    async def drive(self, run: RunRecord, point: Point | None = None) -> RunRecord:
+        """Let a process drive the run; one that is to die must die there."""
+        job: dict[str, Any] = {"conversation": run.conversation_id}
+        if point is not None:
+            job |= {"event": point.event, "nth": point.nth, "moment": point.moment}
+        assert self.worker.stdin is not None
+        assert self.worker.stdout is not None
+        self.worker.stdin.write(json.dumps(job).encode() + b"\n")
+        status = int(await self.worker.stdout.readline())
+        assert status == (0 if point is None else DIED)
+        await self.house.free(run)
+        return await self.house.read(run)
+
+    async def approve_all(self, run: RunRecord) -> None:
+        for asked in await self.house.pending(run):
+            await self.alice.approve(asked)
+
+    async def play(self, point: Point | None = None) -> RunRecord:
+        """The whole job, with a death at that point, and another process that goes on."""
+        run = await self.start()
+        if point is not None and not point.is_resume:
+            await self.drive(run, point)
+        await self.drive(run)
+        await self.approve_all(run)
+        if point is not None and point.is_resume:
+            await self.drive(run, point)
+        run = await self.drive(run)
+        if run.status == "paused":
+            # The outcome of the post is unknown, and a person orders it once more.
+            await self.approve_all(run)
+            run = await self.drive(run)
+        return run
+
+
+@pytest_asyncio.fixture
+async def scene(store: Store, tenant: str, dsn: str) -> AsyncIterator[Scene]:
+    async with web_server() as web:
+        web.pages["/orders"] = page(b'{"ok":true}', headers=(("Content-Type", "text/plain"),))
+        house = House(store, tenant, clock=cast("PlayedClock", SystemClock()))
+        await house.agent(tools=["http_post", "files_write"])
+        worker = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *("-m", "tests.support.crash_worker", dsn, f"{web.host}:{web.port}"),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            cwd=ROOT,
+        )
+        try:
+            yield Scene(house, await house.person(), web, worker)
+        finally:
+            assert worker.stdin is not None
+            worker.stdin.close()
+            await worker.wait()
+
+
+@dataclass
+class Story:
+    """What a log tells beyond how often and when things were tried."""
+
+    types: Counter[str] = field(default_factory=Counter)
+    calls: dict[str, str] = field(default_factory=dict)
+    results: dict[str, str] = field(default_factory=dict)
+    replies: list[str] = field(default_factory=list)
+    texts: dict[int, str] = field(default_factory=dict)
+    end: str = ""
+
+
+# How often these come depends on the deaths, or on how fast text was gathered.
+UNCOUNTED = {"run.resumed", "step.discarded", "step.started", "text.delta", "tool.started"}
+
+
+def story(events: Iterable[Event]) -> Story:
+    told, again = Story(), set[str]()
+    for event in events:
+        if event.type == "approval.requested" and event.data["risk"]["outcome_unknown"]:
+            again.add(event.data["id"])
+        if not _is_about(event.data, again) and event.type not in UNCOUNTED:
+            told.types[event.type] += 1
+        _tell(told, event)
+    if again:
+        # The second pause has a checkpoint of its own, which names no approval.
+        told.types["run.checkpointed"] -= 1
+    return told
+
+
+def _tell(told: Story, event: Event) -> None:
+    data, step = event.data, event.step or 0
+    match event.type:
+        case "tool.started":
+            key = data["idempotency_key"].rpartition(":")[2]
+            told.calls[data["call_id"]] = f"{data['args_sha256']} {key}"
+        case "tool.completed" | "tool.failed" | "tool.settled":
+            told.results[data["call_id"]] = str(data.get("result"))
+        case "message.assistant":
+            told.replies.append(str(data["content"]))
+        case "step.discarded":
+            told.texts.pop(step, None)
+        case "text.delta":
+            told.texts[step] = told.texts.get(step, "") + data["text"]
+        case "run.completed":
+            told.end = f"{data['answer']} {data['steps']} {data['usage']}"
+        case _:
+            pass
+
+
+def _is_about(data: dict[str, Any], approvals: set[str]) -> bool:
+    """Whether an event is about asking for one of these approvals and nothing else."""
+    named = {data.get("id"), data.get("approval_id"), *data.get("approvals", ())}
+    return bool(named & approvals)
+
+
+def effects(web: WebServer) -> list[str]:
+    """The keys of the posts that a receiver which honours them would have carried out."""
+    return list(dict.fromkeys(seen.headers["idempotency-key"] for seen in web.seen))
+
+
+async def test_a_run_killed_at_any_event_tells_the_story_of_its_twin(scene: Scene) -> None:
+    twin = await scene.play()
+    assert twin.status == "completed"
+    wanted = story(await scene.house.events(twin))
+    by_workers = {t for t in await scene.house.types(twin) if t not in BY_REQUESTS}
+    assert by_workers == {*BEFORE_PAUSE.split(), *AFTER_PAUSE.split()}
+    for point in points():
+        scene.web.seen.clear()
+        run = await scene.play(point)
+        assert run.status == "completed", point.name
+        found = story(await scene.house.events(run))
+        assert found == wanted, point.name
+        reruns = sum(
+            asked.card["risk"]["outcome_unknown"] for asked in await scene.house.asked(run)
+        )
+        assert effects(scene.web) == [f"{run.id}:call_1_1_0"], point.name
+        assert len(scene.web.seen) <= 1 + reruns, point.name

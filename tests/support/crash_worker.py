@@ -1,0 +1,77 @@
+"""A worker process that dies where it is told to: `python -m tests.support.crash_worker DSN HOST`.
+
+It reads jobs from its standard input, one JSON object a line, and forks for each: the fork opens
+the store, drives the job's conversation with the built-in tools until nothing in it is ready, and
+ends at once, without tidying up, at the append that the job names. The answer to a job is the
+fork's exit status: 0 when it came to its end, 9 when it died. Nothing of this is known to `app`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from contextlib import suppress
+from typing import Any, Final
+
+from app.providers.directory import ProviderDirectory
+from app.service.binding import Binder
+from app.service.clock import SystemClock
+from app.service.driver import Driver, DriverSettings
+from app.store.open import Store
+from app.tools.builtin import builtin_tools
+from app.tools.http import OutboundHttp
+from app.tools.registry import ToolRegistry
+from app.tools.toolbox import Toolbox
+from tests.support.house import OpenGate
+from tests.support.killed import DeadlyLeases
+
+DIED: Final = 9
+
+
+async def work(dsn: str, host: str, job: dict[str, Any]) -> None:
+    """Drive the job's conversation until nothing is ready, or until the chosen append."""
+    clock, http = SystemClock(), OutboundHttp((host,))
+    async with Store.open(dsn, process=clock.mint("proc")) as store:
+        registry = ToolRegistry(builtin_tools(clock, http))
+        toolbox = Toolbox(registry, files=store.workspace, clock=clock)
+        leases = store.leases if job.get("event") is None else _deadly(store, job)
+        driver = Driver(
+            database=store.database,
+            leases=leases,
+            binder=Binder(toolbox=toolbox, providers=ProviderDirectory(clock)),
+            clock=clock,
+            gate=OpenGate(),
+            settings=DriverSettings("crash-worker", 60.0),
+        )
+        while (lease := await driver.claim(job["conversation"])) is not None:
+            await driver.drive(lease)
+    await http.aclose()
+
+
+def _deadly(store: Store, job: dict[str, Any]) -> DeadlyLeases:
+    return DeadlyLeases(
+        store.leases, job["event"], job["moment"], job["nth"], die=lambda: os._exit(DIED)
+    )
+
+
+def main() -> None:
+    """Serve jobs until the input ends."""
+    _, dsn, host = sys.argv
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            status = 1
+            with suppress(BaseException):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+                asyncio.run(work(dsn, host, json.loads(line)))
+                status = 0
+            os._exit(status)
+        _, status = os.waitpid(child, 0)
+        sys.stdout.write(f"{os.waitstatus_to_exitcode(status)}\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
