@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 FRAME_BYTES: Final = 64 * 1024
 BACKLOG: Final = 2048
+# After the drain: streams are closed and turns handed over, so nothing takes long any more.
+LAST_REQUESTS_S: Final = 10
 # Longer than a client or a proxy keeps an idle connection, so that it is they who close it, and no
 # request meets a connection that is just being closed.
 KEEP_ALIVE_S: Final = 75
@@ -85,7 +87,7 @@ def server_config(app: FastAPI) -> uvicorn.Config:
         lifespan="off",
         backlog=BACKLOG,
         timeout_keep_alive=KEEP_ALIVE_S,
-        timeout_graceful_shutdown=25,
+        timeout_graceful_shutdown=LAST_REQUESTS_S,
         access_log=False,
         log_config=None,
         server_header=False,
