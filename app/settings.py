@@ -31,7 +31,10 @@ class CompatibleServer(BaseModel):
 class Settings(BaseSettings):
     """Every setting with its default; `.env.example` lists them, and a test compares the two."""
 
-    model_config = SettingsConfigDict(env_prefix="TURNGATE_", env_file=".env", extra="ignore")
+    # An empty variable is one that nobody set: compose files leave such behind.
+    model_config = SettingsConfigDict(
+        env_prefix="TURNGATE_", env_file=".env", env_ignore_empty=True, extra="ignore"
+    )
 
     env: Environment = Field(Environment.DEVELOPMENT, description="development or production")
     data_dir: Path = Field(

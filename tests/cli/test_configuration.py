@@ -69,3 +69,13 @@ def test_settings_that_hold_are_read(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TURNGATE_SOCKETS", "7")
     assert read_settings().sockets == 7
+
+
+def test_an_empty_variable_is_one_that_nobody_set(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TURNGATE_DATABASE_URL", "")
+    monkeypatch.setenv("TURNGATE_LEASE_TTL_S", "")
+    settings = read_settings()
+    assert (settings.database_url, settings.lease_ttl_s) == (None, 10.0)
