@@ -111,7 +111,7 @@ class Approvals:
         await tx.lock(seen.conversation_id)
         approval = await _known(tx, approval_id)
         now = self._clock.now()
-        signed = await decisions.verified(tx, approval, verdict, jws)
+        signed = await decisions.verified(tx, caller, approval, verdict, jws)
         await decisions.check_time_and_nonce(tx, approval, signed, now=now)
         decisions.check_approver(caller, approval, signed.payload)
         effective = decisions.effective_of(approval, signed.payload.override_args)

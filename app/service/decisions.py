@@ -84,9 +84,12 @@ def binding_of(approval: ApprovalRecord) -> ApprovalBinding:
 
 
 async def verified(
-    tx: Transaction, approval: ApprovalRecord, verdict: Verdict, jws: object
+    tx: Transaction, caller: Caller, approval: ApprovalRecord, verdict: Verdict, jws: object
 ) -> VerifiedDecision:
-    """The decision, of sound form, signed by its approver's key, bound to this approval."""
+    """The decision, of sound form, bound to this approval, signed by its approver or the caller.
+
+    A caller who signs in another's name has signed, and is refused as approver afterwards.
+    """
     if not isinstance(jws, str):
         raise DecisionMalformed("expected exactly one of `decision_jws` and `passkey`")
     read = read_decision(jws)
@@ -95,7 +98,8 @@ async def verified(
     if mismatch := verdict_mismatch(read.payload, verdict):
         raise DecisionMalformed(mismatch.detail, faults=_faults(mismatch.pointer, mismatch.detail))
     key = await tx.key(read.kid)
-    if key is None or key.revoked_at is not None or key.principal != read.payload.approver:
+    owners = (read.payload.approver, caller.principal)
+    if key is None or key.revoked_at is not None or key.principal not in owners:
         raise DecisionSignature("the decision is not signed by an active key of its approver")
     public = read_public_jwk(key.public_jwk)
     signed = public if isinstance(public, Refused) else verify_decision(read, key=public)

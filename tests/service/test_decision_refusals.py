@@ -202,6 +202,14 @@ async def test_an_approver_that_is_not_the_caller_is_refused(house: House) -> No
     assert (refusal.code, pointer(refusal)) == ("decision.approver", "/approver")
 
 
+async def test_who_signs_in_another_s_name_is_no_approver(house: House) -> None:
+    alice, _, asked = await asked_by(house)
+    await house.person("bob", "approver")
+    jws = await changed(alice, asked, approver="bob")
+    refusal = await refused(alice, asked, "approve", jws)
+    assert (refusal.code, pointer(refusal)) == ("decision.approver", "/approver")
+
+
 async def test_t77_nobody_approves_their_own_run_of_a_four_eyes_agent(house: House) -> None:
     alice, _, asked = await asked_by(house, approvers={"allow_self": False})
     jws = alice.sign(await alice.payload(asked.id, decision="approve"))
