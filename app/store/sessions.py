@@ -198,7 +198,8 @@ class StoreSession:
         ]
 
     async def _approvals(self, rows: Sequence[asyncpg.Record]) -> list[ApprovalRecord]:
-        ids = [row["id"] for row in rows]
+        """Approvals with their decisions; those are asked for only where there are any."""
+        ids = [row["id"] for row in rows if row["has_decisions"]]
         decisions = _by(await self._rows(queries.DECISIONS, ids), "approval_id") if ids else {}
         return [records.approval(row, decisions.get(row["id"], ())) for row in rows]
 
