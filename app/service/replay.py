@@ -320,7 +320,7 @@ class _Fold:
             return
         state.answered.add(call_id)
         decision = self._decided.get(call.approval_id or "")
-        if decision is not None and call.mark is not CallMark.STARTED:
+        if decision is not None and not decision.approved and call.mark is not CallMark.STARTED:
             self._note(decision)
         if event.seq > self._checkpoint_seq:
             pending = _pending(state.run, call.position)

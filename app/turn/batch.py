@@ -127,7 +127,5 @@ def _add_output(ctx: TurnCtx, calls: Sequence[OpenCall], answers: Sequence[ToolA
 def _add_notes(ctx: TurnCtx, verdicts: Sequence[Settle | Run], *, after: int) -> None:
     """Notes for the model alone, right after the results of their batch, in source order."""
     ctx.notes += [
-        Note(after_messages=after, text=verdict.note)
-        for verdict in verdicts
-        if isinstance(verdict, Run) and verdict.note
+        Note(after_messages=after, text=verdict.note) for verdict in verdicts if verdict.note
     ]

@@ -74,7 +74,7 @@ async def _approved(
         covered_by=_covered_by(decision),
         sandbox_mode=decision.sandbox_mode,
         is_edited=args != call.args,
-        note="" if decision.override is None else decision.override.injected_context,
+        note=_note(decision),
     )
 
 
@@ -202,7 +202,12 @@ def _denied(ctx: TurnCtx, call: OpenCall, args: Arguments, decision: ApprovalDec
     result = texts.EXPIRED if decision.expired else texts.DENIED
     ctx.denied_sigs[call.tool, args.canonical] = result
     outcome = "expired" if decision.expired else "denied"
-    return _told(call, Settle(call=call, result=result, outcome=outcome))
+    note = _note(decision)
+    return _told(call, Settle(call=call, result=result, outcome=outcome, note=note))
+
+
+def _note(decision: ApprovalDecision) -> str:
+    return "" if decision.override is None else decision.override.injected_context
 
 
 def _told(call: OpenCall, refusal: Settle) -> Settle:

@@ -19,11 +19,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settle:
-    """The call gets this result and runs nothing."""
+    """The call gets this result and runs nothing. `note` is what a person who denied it adds."""
 
     call: OpenCall
     result: str
     outcome: str
+    note: str = ""
     facts: tuple[Payload, ...] = ()
     repeats_denial: bool = False
     unattended: UnattendedDenial | None = None

@@ -216,6 +216,21 @@ async def test_t62_a_note_stands_right_after_the_results_for_the_model_alone(hou
     assert "closed" not in str(said)
 
 
+async def test_t62_whoever_denies_may_tell_the_model_what_to_do_instead(house: House) -> None:
+    """The note stays where it was when a later pause is resumed; the reason is for people."""
+    alice = await house.person()
+    await house.agent()
+    run = await house.drive(await alice.run(f'call mutate {{"n":1}}\n---\n{JOB}'))
+    await alice.deny((await house.pending(run))[0], note="use the other one", reason="no funds")
+    run = await house.drive(run)
+    await alice.approve((await house.pending(run))[0])
+    await house.drive(run)
+    for request in house.script.requests[1:]:
+        shown = [str(message) for message in request.messages]
+        assert ["use the other one" in one for one in shown[:4]] == [False, False, False, True]
+        assert "no funds" not in str(shown)
+
+
 async def test_t76_an_approval_past_its_time_is_a_denial_by_the_system(house: House) -> None:
     alice = await house.person()
     await house.agent(approval_ttl_s=60)

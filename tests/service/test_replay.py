@@ -273,6 +273,17 @@ async def test_a_note_stands_behind_the_results_of_its_batch() -> None:
     assert state.transcript().notes == (Note(after_messages=3, text="mind the gap"),)
 
 
+async def test_the_note_of_a_denial_stands_there_too_and_that_of_a_refused_call_nowhere() -> None:
+    log, (first, second) = with_batch()
+    log.asked("appr_1", first)
+    log.asked("appr_2", second)
+    log.settled(first)
+    log.settled(second, outcome="denied_by_policy")
+    denial = decision(approved=False, override=ApprovalOverride("", "try the other one"))
+    state = await stands(log, {"appr_1": denial, "appr_2": noted("never read")})
+    assert state.transcript().notes == (Note(after_messages=3, text="try the other one"),)
+
+
 async def test_the_note_of_a_later_batch_stands_behind_the_later_results() -> None:
     log, (first, second) = with_batch()
     log.completed(first)

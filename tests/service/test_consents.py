@@ -1,0 +1,100 @@
+"""A stored decision is verified again before a turn uses it (turn.md 6.2)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import orjson
+import pytest
+
+from tests.trust.signer import Signer
+
+if TYPE_CHECKING:
+    from app.log.records import RunRecord
+    from tests.support.house import House
+
+pytestmark = pytest.mark.postgres
+
+JOB = 'call mutate {"n":1}\n---\nsay done'
+
+
+async def approved(house: House) -> RunRecord:
+    """A paused run whose only approval has just been given."""
+    alice = await house.person()
+    await house.agent()
+    run = await house.drive(await alice.run(JOB))
+    await alice.approve((await house.pending(run))[0])
+    return run
+
+
+async def asked_anew(house: House, run: RunRecord) -> None:
+    """Whatever the decision was worth, nothing ran, and a new request has taken its place."""
+    run = await house.drive(run)
+    assert run.status == "paused"
+    assert house.tools.count() == 0
+    old, new = await house.asked(run)
+    assert (old.status, old.superseded_by, new.status) == ("superseded", new.id, "pending")
+
+
+async def test_t67_a_decision_whose_key_was_swapped_authorises_nothing(house: House) -> None:
+    run = await approved(house)
+    await house.store.pool.execute(
+        "UPDATE approver_keys SET public_jwk = $1 WHERE tenant = $2",
+        orjson.dumps(Signer.of(4711).jwk).decode(),
+        house.tenant,
+    )
+    await asked_anew(house, run)
+
+
+async def test_t66_a_decision_whose_bytes_were_altered_authorises_nothing(house: House) -> None:
+    run = await approved(house)
+    await house.store.pool.execute(
+        "UPDATE decisions SET signed = convert_to('a.b.c', 'UTF8') WHERE tenant = $1", house.tenant
+    )
+    await asked_anew(house, run)
+
+
+async def test_a_decision_whose_key_is_gone_authorises_nothing(house: House) -> None:
+    run = await approved(house)
+    await house.store.pool.execute("DELETE FROM approver_keys WHERE tenant = $1", house.tenant)
+    await asked_anew(house, run)
+
+
+async def test_a_verdict_that_was_turned_round_in_the_database_authorises_nothing(
+    house: House,
+) -> None:
+    alice = await house.person()
+    await house.agent()
+    run = await house.drive(await alice.run(JOB))
+    await alice.deny((await house.pending(run))[0])
+    await house.store.pool.execute(
+        "UPDATE decisions SET decision = 'approve' WHERE tenant = $1", house.tenant
+    )
+    await house.store.pool.execute(
+        "UPDATE approvals SET status = 'approved' WHERE tenant = $1", house.tenant
+    )
+    await house.drive(run)
+    assert house.tools.count() == 0
+
+
+async def test_one_of_two_approvals_that_is_gone_is_not_made_up_for(house: House) -> None:
+    await house.person()
+    await house.agent(approvers={"count": 2})
+    alice = await house.person()
+    run = await house.drive(await alice.run(JOB))
+    (asked,) = await house.pending(run)
+    for name in ("ann", "ben"):
+        await (await house.person(name, "approver")).approve(asked)
+    await house.store.pool.execute(
+        "DELETE FROM decisions WHERE tenant = $1 AND approver = 'ben'", house.tenant
+    )
+    await asked_anew(house, run)
+
+
+async def test_a_key_revoked_since_keeps_what_it_signed(house: House) -> None:
+    alice = await house.person()
+    run = await approved(house)
+    async with house.store.database.transaction(house.tenant) as tx:
+        await tx.revoke_key(alice.key_id, now=house.clock.now())
+    assert (await house.drive(run)).status == "completed"
+    assert house.tools.count() == 1
