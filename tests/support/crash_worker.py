@@ -51,9 +51,11 @@ async def work(dsn: str, host: str, job: dict[str, Any]) -> None:
 
 
 def _deadly(store: Store, job: dict[str, Any]) -> DeadlyLeases:
-    return DeadlyLeases(
-        store.leases, job["event"], job["moment"], job["nth"], die=lambda: os._exit(DIED)
-    )
+    return DeadlyLeases(store.leases, job["event"], job["moment"], job["nth"], die=_die)
+
+
+async def _die() -> None:
+    os._exit(DIED)
 
 
 def main() -> None:

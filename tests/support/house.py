@@ -192,6 +192,13 @@ class House:
         assert found is not None
         return found
 
+    async def run_of(self, asked: ApprovalRecord) -> RunRecord:
+        """The run that an approval belongs to."""
+        async with self.store.database.session(self.tenant) as session:
+            found = await session.run(asked.run_id)
+        assert found is not None
+        return found
+
     async def pending(self, run: RunRecord) -> list[ApprovalRecord]:
         """The run's pending approvals, in the order of their requests."""
         return [asked for asked in await self.asked(run) if asked.status == "pending"]

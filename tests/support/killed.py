@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
     from datetime import datetime
 
     from app.log.envelope import Event, NewEvent
@@ -24,20 +24,23 @@ class Killed(BaseException):
     """The process is gone."""
 
 
-def raise_killed() -> None:
+async def raise_killed() -> None:
     """The end of a worker that shares its process with the test."""
     raise Killed
 
 
 @dataclass
 class DeadlyLeases:
-    """Dies right before or right after the commit of the `nth` event of a type (from 1)."""
+    """Dies right before or right after the commit of the `nth` event of a type (from 1).
+
+    `die` may also be something else that is to happen there.
+    """
 
     leases: Leases
     event_type: str
     moment: Moment
     nth: int = 1
-    die: Callable[[], None] = raise_killed
+    die: Callable[[], Awaitable[object]] = raise_killed
 
     async def claim(self, conversation_id: str, *, owner: str, ttl_s: float) -> Lease | None:
         return await self.leases.claim(conversation_id, owner=owner, ttl_s=ttl_s)
@@ -50,10 +53,10 @@ class DeadlyLeases:
     ) -> list[Event]:
         deadly = self._meets(events)
         if deadly and self.moment == "before":
-            self.die()
+            await self.die()
         done = await self.leases.append(lease, events, now=now)
         if deadly:
-            self.die()
+            await self.die()
         return done
 
     async def finish(
@@ -61,10 +64,10 @@ class DeadlyLeases:
     ) -> list[Event]:
         deadly = self._meets(events)
         if deadly and self.moment == "before":
-            self.die()
+            await self.die()
         done = await self.leases.finish(lease, events, now=now)
         if deadly:
-            self.die()
+            await self.die()
         return done
 
     def _meets(self, events: Sequence[NewEvent]) -> bool:
