@@ -29,7 +29,10 @@ class Required(Shape):
 
 
 class ApprovalRequested(Payload):
-    """One call waits for a person: the approval of service.md 5, without its decisions."""
+    """One call waits for a person: the approval of service.md 5, without its decisions.
+
+    Which programs may decide is no part of it and lies in the private column.
+    """
 
     TYPE: ClassVar[str] = "approval.requested"
 
@@ -59,7 +62,8 @@ class ApprovalRequested(Payload):
     resolved_at: str | None = None
     resolved_by: str | None = None
     required: Required
-    programs: tuple[str, ...] = ()
+    effective_args: JsonObject | None = None
+    effective_args_sha256: str | None = None
 
 
 class ApprovalDecided(Payload):

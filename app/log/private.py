@@ -1,8 +1,9 @@
-"""What lies in the private column of an event, and how a decision is read back from it.
+"""What lies in the private column of an event, and how some of it is written and read back.
 
 - `run.created`: the agent's snapshot, the JSON document of `AgentRecord.spec`.
 - `message.assistant`: the engine's form of the reply (`app.turn.reply`).
 - `run.checkpointed`: the AgentRun document.
+- `approval.requested`: the reviewer programs that may decide, if there are any.
 - `approval.decided`: the evidence, the exact text of the signed decision, and nothing beside it:
   whatever else is known of a decision is read from the bytes that were signed.
 """
@@ -10,9 +11,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import orjson
 
 from app.engine.arguments import sha256_hex
 from app.trust.decision import Malformed, read_decision
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 class BrokenEvidence(ValueError):
@@ -45,3 +52,13 @@ class SignedDecision:
             reason=payload.reason,
             sandbox_mode=payload.sandbox_mode,
         )
+
+
+def encode_programs(programs: Sequence[str]) -> bytes | None:
+    """What keeps the reviewer programs beside a request; nothing where there are none."""
+    return orjson.dumps({"programs": list(programs)}) if programs else None
+
+
+def decode_programs(private: bytes | None) -> tuple[str, ...]:
+    """The reviewer programs beside a request."""
+    return () if private is None else tuple(orjson.loads(private)["programs"])

@@ -130,6 +130,7 @@ class ApprovalRecord:
     effective_args: str | None
     effective_args_sha256: str | None
     refusals: int
+    programs: tuple[str, ...] = ()
     decisions: tuple[DecisionRecord, ...] = ()
 
 
@@ -214,11 +215,13 @@ class StoredAnswer:
 class Lease:
     """The exclusive, numbered right to drive a conversation, with the run to be driven.
 
-    `tainted` says whether anything in the conversation's log taints.
+    `present` is the run's agent as it is now, if it still is; `tainted` says whether anything in
+    the conversation's log taints.
     """
 
     tenant: str
     conversation_id: str
     generation: int
     run: RunRecord
+    present: AgentRecord | None
     tainted: bool

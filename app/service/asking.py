@@ -12,6 +12,7 @@ import orjson
 from app.engine.arguments import sha256_hex
 from app.log.approvals import ApprovalRequested, ApprovalResolved, Required, Risk
 from app.log.envelope import NewEvent, wire_time
+from app.log.private import encode_programs
 from app.policy.capability import NEVER_GRANTED, in_order
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ def requests(
     A call that is asked again because its decision no longer covers it supersedes that approval.
     """
     now = clock.now()
+    programs = encode_programs(bound.spec.approvers.programs)
     events: list[NewEvent] = []
     for call in pending:
         asked = _Request(run, turn_id, bound, tuple(tainted_by), now).of(call, clock.mint("appr"))
@@ -52,7 +54,7 @@ def requests(
                 superseded_by=asked.id,
             )
             events.append(NewEvent(replaced, run_id=run.id, turn_id=turn_id))
-        events.append(NewEvent(asked, run_id=run.id, turn_id=turn_id))
+        events.append(NewEvent(asked, run_id=run.id, turn_id=turn_id, private=programs))
     return events
 
 
@@ -93,7 +95,6 @@ class _Request:
             requested_at=wire_time(self.now),
             expires_at=wire_time(self.now + timedelta(seconds=ttl)) if ttl else None,
             required=_required(call.tool_name, self.bound),
-            programs=tuple(self.bound.spec.approvers.programs),
         )
 
 

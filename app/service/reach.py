@@ -32,7 +32,7 @@ def may_decide(caller: Caller, approval: ApprovalRecord) -> bool:
 
 def decides_as_program(caller: Caller, approval: ApprovalRecord) -> bool:
     """Whether the caller is one of the agent's reviewer programs and has no role beside that."""
-    return caller.principal in approval.card["programs"] and caller.roles.isdisjoint(
+    return caller.principal in approval.programs and caller.roles.isdisjoint(
         approval.card["required"]["roles"]
     )
 

@@ -6,7 +6,7 @@ from base64 import b64encode
 from typing import TYPE_CHECKING, Any
 
 from app.log import approvals
-from app.log.private import SignedDecision
+from app.log.private import SignedDecision, decode_programs
 from app.store import kinds
 from app.store.changes import Change
 from app.store.projection_fact import own_run
@@ -32,7 +32,7 @@ def _approval_requested(fact: Fact, payload: approvals.ApprovalRequested) -> lis
         "title": escape(payload.title),
         "reason": escape(payload.reason),
         "roles": escape_all(payload.required.roles),
-        "programs": escape_all(payload.programs),
+        "programs": escape_all(decode_programs(fact.event.private)),
         "status": payload.status,
         "card": json_text(payload.wire()),
         "tool_definition_digest": payload.tool_definition_digest,

@@ -140,6 +140,7 @@ def approval(row: asyncpg.Record, decisions: Iterable[asyncpg.Record]) -> Approv
         effective_args=_maybe(row["effective_args"]),
         effective_args_sha256=row["effective_args_sha256"],
         refusals=row["refusals"],
+        programs=tuple(unescape(program) for program in row["programs"]),
         decisions=tuple(decision(item) for item in decisions),
     )
 
@@ -167,6 +168,18 @@ def agent(row: asyncpg.Record) -> AgentRecord:
         digest=row["digest"],
         created_at=row["created_at"],
         updated_at=row["updated_at"],
+    )
+
+
+def present_agent(row: asyncpg.Record) -> AgentRecord:
+    """The agent of a row of runs, joined to it as `present_…`."""
+    return AgentRecord(
+        tenant=unescape(row["tenant"]),
+        name=row["agent"],
+        spec=orjson.loads(row["present_spec"]),
+        digest=row["present_digest"],
+        created_at=row["present_created_at"],
+        updated_at=row["present_updated_at"],
     )
 
 

@@ -80,7 +80,8 @@ def test_the_card_of_an_ordinary_gate() -> None:
         "resolved_at": None,
         "resolved_by": None,
         "required": {"count": 1, "assurance": "key", "roles": ["approver"], "allow_self": True},
-        "programs": [],
+        "effective_args": None,
+        "effective_args_sha256": None,
     }
     assert shown.id.startswith("appr_")
 
@@ -107,7 +108,8 @@ def test_an_agent_s_approvers_are_on_the_card() -> None:
         "roles": ("boss",),
         "allow_self": False,
     }
-    assert shown.programs == ("bot",)
+    (event,) = asked(pending(), by=agent)
+    assert event.private == b'{"programs":["bot"]}'
 
 
 def test_another_tool_takes_the_default_assurance() -> None:

@@ -41,7 +41,7 @@ def asked(
     *, allow_self: bool = True, roles: tuple[str, ...] = ("approver",), **card: Any
 ) -> ApprovalRecord:
     required = {"count": 1, "assurance": "key", "roles": list(roles), "allow_self": allow_self}
-    return approval_record(card={"required": required, "programs": ["reviewer"]} | card)
+    return approval_record(card={"required": required} | card, programs=("reviewer",))
 
 
 @dataclass(frozen=True)

@@ -128,7 +128,7 @@ async def test_approvals_are_shown_to_those_who_may_decide(store: Store, tenant:
             program,
             run_id,
             talk.id,
-            programs=("robot",),
+            private=b'{"programs":["robot"]}',
             required={"count": 1, "assurance": "key", "roles": (), "allow_self": False},
         ),
     )

@@ -175,7 +175,12 @@ def tool_completed(
 
 
 def approval_requested(
-    approval_id: str, run_id: str, conversation_id: str, **fields: Any
+    approval_id: str,
+    run_id: str,
+    conversation_id: str,
+    *,
+    private: bytes | None = None,
+    **fields: Any,
 ) -> NewEvent:
     """One call of `http_post` waits for a person with the role `approver`."""
     given = {
@@ -209,7 +214,8 @@ def approval_requested(
             count=1, assurance="key", roles=("approver",), allow_self=True
         ),
     } | fields
-    return NewEvent(approvals.ApprovalRequested.model_validate(given), run_id=run_id)
+    asked = approvals.ApprovalRequested.model_validate(given)
+    return NewEvent(asked, run_id=run_id, private=private)
 
 
 def decided(approval_id: str, run_id: str, decision: str = "approve", **signed: Any) -> NewEvent:

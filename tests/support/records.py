@@ -57,7 +57,7 @@ def conversation_record(**changes: Any) -> ConversationRecord:
 
 def lease(**changes: Any) -> Lease:
     """The lease on such a run."""
-    return Lease("acme", "conv_1", 1, run_record(**changes), tainted=False)
+    return Lease("acme", "conv_1", 1, run_record(**changes), present=None, tainted=False)
 
 
 CARD: dict[str, Any] = {
@@ -72,7 +72,6 @@ CARD: dict[str, Any] = {
     "missing_capabilities": [],
     "risk": {"session_allowed": False, "sandbox_escalation": False, "outcome_unknown": False},
     "required": {"count": 1, "assurance": "key", "roles": ["approver"], "allow_self": True},
-    "programs": [],
 }
 
 
