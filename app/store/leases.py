@@ -43,8 +43,11 @@ WITH l AS MATERIALIZED (
     RETURNING c.lease_generation
 )
 SELECT l.head_seq <> s.head_seq AS is_stale, u.lease_generation, l.tainted AS log_tainted, n.*,
+    a.spec AS present_spec, a.digest AS present_digest, a.created_at AS present_created_at,
+    a.updated_at AS present_updated_at,
     (SELECT max(e.seq) FROM events e WHERE e.run_id = n.id) AS run_head_seq
-FROM l CROSS JOIN s LEFT JOIN u ON true LEFT JOIN n ON u.lease_generation IS NOT NULL""".replace(
+FROM l CROSS JOIN s LEFT JOIN u ON true LEFT JOIN n ON u.lease_generation IS NOT NULL
+    LEFT JOIN agents a ON a.tenant = n.tenant AND a.name = n.agent""".replace(
     "ORDERING", ORDER
 )
 
@@ -74,6 +77,7 @@ class StoreLeases:
             conversation_id=conversation_id,
             generation=row["lease_generation"],
             run=records.run(row),
+            present=None if row["present_spec"] is None else records.present_agent(row),
             tainted=row["log_tainted"],
         )
 

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from app.errors import LeaseLost
+from app.log.records import AgentRecord
 from tests.support.postgres import (
     NOON,
     Talk,
+    after,
     approval_requested,
     cancelled,
     completed,
@@ -55,6 +57,17 @@ async def test_a_claim_gives_the_oldest_run_and_takes_the_conversation(
     assert (lease.tenant, lease.conversation_id, lease.generation) == (tenant, talk.id, 1)
     assert (lease.run.id, lease.run.status) == (first, "queued")
     assert await store.leases.claim(talk.id, owner="another", ttl_s=60) is None
+
+
+async def test_a_lease_shows_the_agent_as_it_is_now(store: Store, tenant: str) -> None:
+    talk, _ = await talk_with(store, tenant, 1)
+    lease = await talk.claim()
+    assert (lease.present, lease.tainted) == (None, False)
+    await talk.finish(lease)
+    changed = AgentRecord(tenant, "helper", {"model": "other"}, "e" * 64, NOON, after(60))
+    async with store.database.transaction(tenant) as tx:
+        await tx.put_agent(changed)
+    assert (await talk.claim()).present == changed
 
 
 async def test_without_a_ready_run_there_is_no_lease(store: Store, tenant: str) -> None:
