@@ -128,9 +128,14 @@ class Driver:
             with suppress(LeaseLost, StoreUnavailable):
                 await self._leases.finish(lease, [], now=self._clock.now())
             raise
+        except Exception as fault:  # noqa: BLE001 - the root of a task: one run's fault is its own
+            # The text of an exception may quote arguments, so only its kind and place are logged.
+            place = traceback.extract_tb(fault.__traceback__)[-1]
+            at = f"{place.filename}:{place.lineno}"
+            told.error("run.fault", kind=type(fault).__name__, at=at)
 
     async def _attempt(self, lease: Lease) -> None:
-        """Drive, unless that has got nowhere too often; a fault is reported and counted."""
+        """Drive, unless that has got nowhere too often. An attempt that fails is counted."""
         try:
             if await self._is_hopeless(lease):
                 message = f"no progress in {RECOVERIES} recoveries in a row"
@@ -139,12 +144,9 @@ class Driver:
                 await self._drive(lease)
         except (LeaseLost, StoreUnavailable):
             raise
-        except Exception as fault:  # noqa: BLE001 - the root of a task: one run's fault is its own
-            # The text of an exception may quote arguments, so only its kind and place are logged.
-            place = traceback.extract_tb(fault.__traceback__)[-1]
-            at = f"{place.filename}:{place.lineno}"
-            log.error("run.fault", run=lease.run.id, kind=type(fault).__name__, at=at)  # noqa: TRY400 - see above
+        except Exception:
             await self._count(lease)
+            raise
 
     async def _is_hopeless(self, lease: Lease) -> bool:
         if lease.run.attempts <= RECOVERIES:

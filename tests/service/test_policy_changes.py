@@ -158,6 +158,22 @@ async def test_a_denied_fetch_taints_nobody_in_a_later_run(house: House) -> None
     assert (await house.drive(later)).status == "completed"
 
 
+# Every way to start a run at this version; a new one belongs here.
+ENTRY_POINTS = {"attended": "paused", "unattended": "completed"}
+
+
+@pytest.mark.parametrize("entry", ENTRY_POINTS)
+async def test_f4_every_way_in_meets_the_same_gate(house: House, entry: str) -> None:
+    """A signed decision, or the same rule's refusal where nobody can be asked."""
+    await house.agent()
+    alice = await house.person(scopes={"runs:write", "triggers:write"})
+    run = await house.drive(await alice.run(JOB, unattended=entry == "unattended"))
+    assert run.status == ENTRY_POINTS[entry]
+    assert house.tools.count() == 0
+    (gated,) = await house.data(run, "call.gated")
+    assert (gated["outcome"], gated["rule"]) == ("escalate", "consent")
+
+
 async def test_t107_where_nobody_is_present_consent_is_refused_and_the_run_ends(
     house: House,
 ) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app.errors import LeaseLost
+from app.errors import LeaseLost, StoreUnavailable
 from app.log.envelope import NewEvent
 from app.log.runs import TextDelta
 from tests.support.clock import settle
@@ -17,6 +17,8 @@ from tests.support.killed import DeadlyLeases, Killed, Moment
 from tests.support.recorded_script import is_paired
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from app.log.records import RunRecord
 
 pytestmark = [pytest.mark.postgres, pytest.mark.fault]
@@ -114,6 +116,21 @@ async def test_f18_a_decision_survives_the_worker_that_was_to_carry_it_out(house
     assert run.status == "completed"
     assert house.tools.count() == 1
     assert (await alice.post(asked.id, "approve", jws)).persisted is False
+
+
+async def test_f5_what_was_approved_runs_whatever_the_model_would_say_by_now(
+    house: House,
+) -> None:
+    alice = await house.person()
+    await house.agent()
+    run = await house.drive(await alice.run('call mutate {"to":"a"}\n---\nsay done'))
+    await alice.approve((await house.pending(run))[0])
+    await killed(doomed(house, "tool.started", "before"), run)
+    again = other(house)
+    again.script.program = 'call mutate {"to":"b"}\n---\nsay done'
+    assert (await again.drive(run)).status == "completed"
+    assert house.tools.args() == ['{"to":"a"}']
+    assert [request.replies for request in again.script.requests] == [1]
 
 
 async def test_t136_a_started_call_with_an_effect_is_never_run_again_silently(
@@ -315,6 +332,30 @@ async def test_the_heartbeat_keeps_a_long_turn_s_lease(house: House) -> None:
         hold.set()
         await drive
     assert (await house.read(run)).status == "completed"
+
+
+async def gone() -> None:
+    raise StoreUnavailable("the database is gone")
+
+
+async def broken() -> None:
+    raise ValueError("secret of the store")
+
+
+@pytest.mark.parametrize("fault", [gone, broken])
+async def test_what_stands_in_a_run_s_way_never_ends_its_worker(
+    house: House, fault: Callable[[], Awaitable[None]]
+) -> None:
+    """Not even when the attempt cannot be counted: the lease runs out, and another goes on."""
+    alice = await house.person()
+    await house.agent()
+    run = await alice.run("say hi")
+    leases = DeadlyLeases(house.store.leases, "run.started", "before", die=fault)
+    faulty = House(house.store, house.tenant, house.clock, house.tools, leases=leases)
+    await faulty.drive_once(run)
+    assert (await house.read(run)).attempts == 0
+    await house.free(run)
+    assert (await other(house).drive(run)).status == "completed"
 
 
 async def test_f42_a_run_that_recovery_does_not_help_is_given_up_after_five(house: House) -> None:

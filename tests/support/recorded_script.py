@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from app.engine.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
@@ -16,12 +17,16 @@ if TYPE_CHECKING:
 
 
 class RecordedScript:
-    """The port `Providers` with one model, and that model; `broken` is what binding it raises."""
+    """The port `Providers` with one model, and that model.
+
+    `broken` is what binding it raises, `program` what it plays from now on, whatever was said.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._script = ScriptProvider(clock)
         self.requests: list[ModelRequest] = []
         self.broken: Exception | None = None
+        self.program: str | None = None
 
     def knows(self, model: str) -> bool:
         return model == "script"
@@ -33,6 +38,8 @@ class RecordedScript:
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[StreamItem, None]:
         self.requests.append(request)
+        if self.program is not None:
+            request = replace(request, user_text=self.program)
         return self._script.stream(request)
 
 
