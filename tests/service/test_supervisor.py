@@ -10,14 +10,14 @@ import pytest
 import pytest_asyncio
 
 from app.service.supervisor import Supervisor
+from tests.service.deaths import other
 from tests.support.clock import settle
-from tests.support.house import House
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from app.log.records import RunRecord
-    from tests.support.house import Person
+    from tests.support.house import House, Person
 
 pytestmark = pytest.mark.postgres
 
@@ -37,11 +37,6 @@ def supervisor(house: House, *, concurrency: int = 8, drain_s: float = 20.0) -> 
         concurrency=concurrency,
         drain_s=drain_s,
     )
-
-
-def other(house: House) -> House:
-    """Another process on the same database, with the same tools."""
-    return House(house.store, house.tenant, house.clock, house.tools, worker="worker-2")
 
 
 @asynccontextmanager
