@@ -28,6 +28,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 async def test_the_first_frame_says_which_stream_it_is_and_where_it_starts(
     streaming: Served,
 ) -> None:
+    """F67: nobody has to guess which stream a socket is."""
     talk = await streaming.talk()
     run = await talk.ask()
     async with streaming.stream(run, subscribe={"after": 1}) as client:
@@ -77,6 +78,7 @@ async def test_a_stream_opened_after_each_seq_of_a_finished_run_gives_exactly_th
 
 
 async def test_an_event_has_one_seq_on_every_stream(streaming: Served) -> None:
+    """F60: the conversation has the events of all its runs, none missing."""
     talk = await streaming.talk()
     first = await talk.ask()
     lease = await talk.claim()
@@ -93,6 +95,7 @@ async def test_an_event_has_one_seq_on_every_stream(streaming: Served) -> None:
 
 
 async def test_a_pause_does_not_end_the_stream(streaming: Served) -> None:
+    """F65: the socket that saw the pause sees what follows it."""
     talk = await streaming.talk()
     run = await talk.ask()
     lease = await talk.claim()
@@ -134,6 +137,7 @@ async def test_a_client_that_offers_no_subprotocol_is_accepted(streaming: Served
 
 
 async def test_a_new_token_of_the_same_person_keeps_the_stream(streaming: Served) -> None:
+    """F75: and another person's closes it."""
     talk = await streaming.talk()
     async with streaming.stream(talk.id, token=streaming.token(ttl_s=-29)) as client:
         await client.until("live")

@@ -92,6 +92,7 @@ async def test_a_drain_closes_every_stream_with_1001(shared_store: Store, tenant
 
 
 async def test_frames_beyond_fifty_a_second_have_to_wait(streaming: Served) -> None:
+    """F70: a flood is read at its pace and kept nowhere."""
     talk = await streaming.talk()
     async with streaming.stream(talk.id) as client:
         await client.until("live")
@@ -135,6 +136,7 @@ def resident_bytes() -> int:
 async def test_a_client_that_is_cut_off_again_and_again_still_reaches_the_end(
     streaming: Served,
 ) -> None:
+    """F69: every connection brings something new."""
     talk = await streaming.talk()
     run = await talk.ask()
     lease = await talk.claim()

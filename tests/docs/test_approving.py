@@ -69,6 +69,7 @@ def test_the_proof_of_a_key_is_one_that_the_house_accepts(
 def test_a_decision_is_one_that_the_house_accepts(
     doc: dict[str, Any], key: ec.EllipticCurvePrivateKey
 ) -> None:
+    """F3: the happy path survives signing."""
     read = read_decision(decided(doc, key))
     assert isinstance(read, ReadDecision)
     assert isinstance(verify_decision(read, key=public(doc, key)), VerifiedDecision)

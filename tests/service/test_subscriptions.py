@@ -137,6 +137,7 @@ STEPS = [
 async def test_an_event_appended_at_any_step_arrives_once(
     step: Step, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """F62: neither the first events nor the last are lost."""
     monkeypatch.setattr(subscriptions, "FIRST_POLL_S", 0.01)
     log = MemoryLog()
     log.append()
