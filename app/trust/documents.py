@@ -48,7 +48,12 @@ def match_model(model: type[_M], members: Mapping[str, Any]) -> _M | Refused:
 def first_problem(error: ValidationError) -> tuple[str, str]:
     """The JSON pointer and the description of the first thing that pydantic found wrong."""
     first = error.errors(include_input=False, include_url=False, include_context=False)[0]
-    return "".join(f"/{part}" for part in first["loc"]), first["msg"]
+    pointer = "".join(f"/{_token(str(part))}" for part in first["loc"])
+    return pointer, first["msg"].removeprefix("Value error, ")
+
+
+def _token(member: str) -> str:
+    return member.replace("~", "~0").replace("/", "~1")
 
 
 def _validated(validate: Callable[[], _M]) -> _M | Refused:

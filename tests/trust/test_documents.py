@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, field_validator
 
 from app.trust.documents import is_canonical, match_model, read_model, read_object
 from app.trust.refusal import Refused
@@ -52,6 +52,26 @@ def test_a_model_is_read_from_bytes_and_from_members() -> None:
 def test_the_first_problem_of_a_model_is_named() -> None:
     assert read_model(Point, b'{"z":1}') == Refused("/x: Field required")
     assert match_model(Point, {"x": 1}) == Refused("/y: Field required")
+
+
+class Even(BaseModel):
+    """A model with a rule of its own, which takes no other members."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    n: int = 0
+
+    @field_validator("n")
+    @classmethod
+    def _even(cls, n: int) -> int:
+        if n % 2:
+            raise ValueError("must be even")
+        return n
+
+
+def test_a_problem_is_told_in_the_words_of_its_rule_at_a_pointer_that_holds() -> None:
+    assert match_model(Even, {"n": 1}) == Refused("/n: must be even")
+    assert match_model(Even, {"a/b~c": 1}) == Refused("/a~1b~0c: Extra inputs are not permitted")
 
 
 def test_a_model_is_never_read_from_an_unsound_object() -> None:
