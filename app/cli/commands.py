@@ -153,7 +153,7 @@ def bench(
     """Measure, each number beside its baseline; needs a checkout and about three minutes."""
     from importlib.util import find_spec
 
-    if find_spec("bench.report") is None:
+    if find_spec("bench") is None:
         _end(ValueError("the bench is a part of the checkout, not of the installation"), MISUSED)
     from bench.__main__ import measure
 

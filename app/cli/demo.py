@@ -21,6 +21,7 @@ from app.cli.demo_server import run_command, served
 from app.cli.issuing import issue
 from app.service.clock import SystemClock
 from app.service.development import TokenOrder
+from app.store.embedded import is_used
 from app.trust.keys import CHANCE_BYTES, derive_signing_key
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def demo(settings: Settings, *, keep: bool) -> None:
     """Play the demo. Raises DemoFailed, NotServed, Unexpected and StoreUnavailable."""
     clock = SystemClock()
     screen = Screen(clock)
+    settings = _undisturbed(settings, screen)
     # `kill` is to leave as little behind as Ctrl-C does.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     with Receiver() as receiver, ExitStack() as stack:
@@ -57,12 +59,20 @@ def demo(settings: Settings, *, keep: bool) -> None:
             server = stack.enter_context(context)
         screen.said(f"Turngate serves on {server.address}, its data is in {settings.data_dir}")
         client = Client(server.address, _person(settings, clock))
-        Play(client, screen, receiver, settings.model or demo_story.SCRIPT).all(clock)
+        Play(settings, client, screen, receiver).all(clock)
         if keep:
             screen.heading("It goes on")
             screen.said(f"API description: {server.address}/openapi.json")
             screen.said(f"Stop it: kill {server.process.pid}    A token for {client.person.sub}:")
             print(client.person.token)
+
+
+def _undisturbed(settings: Settings, screen: Screen) -> Settings:
+    """Settings with a place of the demo's own, if somebody else's worker might take its runs."""
+    if settings.database_url is not None or not is_used(settings.data_dir):
+        return settings
+    screen.said(f"another process of turngate works in {settings.data_dir}, so the demo does not")
+    return settings.model_copy(update={"data_dir": settings.data_dir / "demo"})
 
 
 def _person(settings: Settings, clock: SystemClock) -> Person:
@@ -77,10 +87,15 @@ def _person(settings: Settings, clock: SystemClock) -> Person:
 class Play:
     """The scenes, in order, for one person and one model."""
 
+    settings: Settings
     client: Client
     screen: Screen
     receiver: Receiver
-    model: str
+
+    @property
+    def model(self) -> str:
+        """The model that plays."""
+        return self.settings.model or demo_story.SCRIPT
 
     def all(self, clock: SystemClock) -> None:
         """Play everything. Raises DemoFailed and Unexpected."""
@@ -120,6 +135,8 @@ class Play:
                 for approval in asked:
                     self._decide(approval, scene, brief=brief)
                 asked.clear()
+            elif event["type"] == "tool.failed":
+                raise DemoFailed(f"{event['data']['tool']} failed: {event['data']['error']}")
             elif event["type"] in ("run.failed", "run.cancelled"):
                 raise DemoFailed(f"{run['id']} ended as {event['type']}: {event['data']}")
         conversation: str = run["conversation_id"]
@@ -150,7 +167,7 @@ class Play:
     def _verify(self, conversation: str) -> None:
         words = ("audit", "verify", "--conversation", conversation)
         with self.screen.waiting("verifying the log"):
-            done = run_command(*words)
+            done = run_command(self.settings, *words)
         self.screen.verified(" ".join(("turngate", *words)), done.stdout + done.stderr)
         if done.returncode:
             raise DemoFailed("the log does not hold")

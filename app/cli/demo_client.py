@@ -14,6 +14,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import httpx
+from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
 from app.engine.arguments import canonical_bytes
@@ -22,6 +23,7 @@ from app.trust.keys import SigningKey
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
+    from websockets.sync.client import ClientConnection
 
 Document: TypeAlias = Mapping[str, Any]
 
@@ -62,7 +64,10 @@ class Client:
 
     def call(self, method: str, path: str, body: Document | None = None) -> Document:
         """The document a request answers with. Raises Unexpected."""
-        answer = self.http.request(method, path, json=body)
+        try:
+            answer = self.http.request(method, path, json=body)
+        except httpx.TransportError as error:
+            raise Unexpected(f"{method} {path}: no answer: {error}") from error
         if not answer.is_success:
             raise Unexpected(f"{method} {path}: {answer.status_code} {answer.text}")
         document: Document = answer.json()
@@ -91,7 +96,7 @@ class Client:
         with connect(url, subprotocols=["turngate.v1"], proxy=None) as socket:  # type: ignore[list-item] # its NewType is a plain text
             socket.send(json.dumps({"type": "auth", "token": self.person.token}))
             socket.send(json.dumps({"type": "subscribe", "after": 0}))
-            while (frame := json.loads(socket.recv(FRAME_S)))["type"] != "end":
+            while (frame := _frame(socket))["type"] != "end":
                 if frame["type"] == "error":
                     raise Unexpected(f"the stream: {frame['code']}: {frame['detail']}")
                 if frame["type"] == "event":
@@ -113,6 +118,14 @@ class Client:
 
     def _sign(self, payload: bytes, *, kid: str, typ: str) -> str:
         return sign_jws(payload, key=self.person.key, kid=kid, typ=typ)
+
+
+def _frame(socket: ClientConnection) -> dict[str, Any]:
+    try:
+        frame: dict[str, Any] = json.loads(socket.recv(FRAME_S))
+    except (ConnectionClosed, TimeoutError) as error:
+        raise Unexpected(f"the stream ended before its run: {error}") from error
+    return frame
 
 
 def check_binding(shown: Document, payload: Document) -> None:

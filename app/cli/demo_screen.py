@@ -37,7 +37,7 @@ class Screen:
 
     def said(self, text: str) -> None:
         """Something about the demo itself."""
-        self._line(" ", text, "")
+        self._line(" ", text, "", whole=True)
 
     def sent(self, request: str, detail: str) -> None:
         """A request of the client, and what came of it."""
@@ -78,9 +78,9 @@ class Screen:
 
     def verified(self, command: str, output: str) -> None:
         """A command of the house, and what it printed."""
-        self._line("$", command, "", style="cyan")
+        self._line("$", command, "", style="cyan", whole=True)
         for line in output.splitlines():
-            self._line(" ", line, "", style="green")
+            self._line(" ", line, "", style="green", whole=True)
 
     @contextmanager
     def waiting(self, text: str) -> Iterator[None]:
@@ -88,11 +88,13 @@ class Screen:
         with self._console.status(text):
             yield
 
-    def _line(self, mark: str, head: str, detail: str, *, style: str = "") -> None:
+    def _line(
+        self, mark: str, head: str, detail: str, *, style: str = "", whole: bool = False
+    ) -> None:
         seconds = f"{self._clock.monotonic() - self._start:7.2f}s "
         text = Text.assemble((seconds, "dim"), (f"{mark} ", "bold " + style), (head, style))
         text.append(detail)
-        self._console.print(text, no_wrap=True, overflow="ellipsis")
+        self._console.print(text, no_wrap=not whole, overflow="fold" if whole else "ellipsis")
 
 
 # Facts of interest to the machine alone; text comes again, whole, in message.assistant.

@@ -24,7 +24,6 @@ PORT: Final = 8000
 READY_S: Final = 60.0
 STOP_S: Final = 60.0
 _POLL_S: Final = 0.02
-COMMAND: Final = (sys.executable, "-m", "app.cli")
 
 
 class NotServed(Exception):
@@ -49,8 +48,8 @@ def served(
     port = free_port(HOST, PORT)
     log = settings.data_dir / "demo-serve.log"
     hosts = ",".join((*settings.http_allow_hosts, allow_host))
-    # `env` adds the setting, since nothing but the settings reads the environment.
-    command = ("env", f"TURNGATE_HTTP_ALLOW_HOSTS={hosts}", *COMMAND, "serve", "--port", str(port))
+    words = ("serve", "--port", str(port))
+    command = _command(settings, *words, setting=f"TURNGATE_HTTP_ALLOW_HOSTS={hosts}")
     process = _start(command, log, own_session=keep)
     stays = False
     try:
@@ -60,13 +59,19 @@ def served(
         stays = keep
     finally:
         if not stays:
-            process.terminate()
-            process.wait(STOP_S)
+            _stop(process)
 
 
-def run_command(*words: str) -> subprocess.CompletedProcess[str]:
+def run_command(settings: Settings, *words: str) -> subprocess.CompletedProcess[str]:
     """Run another command of this program to its end."""
-    return subprocess.run([*COMMAND, *words], capture_output=True, text=True, check=False)
+    command = _command(settings, *words)
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def _command(settings: Settings, *words: str, setting: str = "") -> list[str]:
+    """A command line; `env` brings the settings, since nothing else reads the environment."""
+    variables = [f"TURNGATE_DATA_DIR={settings.data_dir}", *([setting] if setting else [])]
+    return ["env", *variables, sys.executable, "-m", "app.cli", *words]
 
 
 def _start(command: Sequence[str], log: Path, *, own_session: bool) -> subprocess.Popen[bytes]:
@@ -79,6 +84,15 @@ def _start(command: Sequence[str], log: Path, *, own_session: bool) -> subproces
             stderr=output,
             start_new_session=own_session,
         )
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(STOP_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _await_ready(server: Served, clock: SystemClock) -> None:

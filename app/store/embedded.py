@@ -121,6 +121,19 @@ class EmbeddedPostgres:
             os.close(users)
 
 
+def is_used(data_dir: Path) -> bool:
+    """Whether some process uses the server of `data_dir` just now."""
+    path = data_dir / "postgres.users"
+    if not path.exists():
+        return False
+    with _mutex(data_dir):
+        users = _open_lock(path)
+        try:
+            return not locked(users)
+        finally:
+            os.close(users)
+
+
 @dataclass(frozen=True, slots=True)
 class _Postmaster:
     """What a living server says about itself in `postmaster.pid`."""

@@ -66,7 +66,7 @@ def test_the_data_stays_and_is_private(played: Played) -> None:
 
 
 def test_on_demand_the_server_stays_and_says_how_to_stop_it(tmp_path: Path) -> None:
-    """A second start uses the data of the first, on another port while one is taken."""
+    """The next demo leaves it alone: another place, another port, and workers of its own."""
     place = Place(tmp_path, ("KEEP=1",))
     done = place.run("demo")
     assert (done.returncode, done.stderr) == (0, "")
@@ -79,6 +79,10 @@ def test_on_demand_the_server_stays_and_says_how_to_stop_it(tmp_path: Path) -> N
         headers = {"Authorization": f"Bearer {lines[-1]}"}
         runs = httpx.get(f"{address}/v1/runs", headers=headers, timeout=END_S).json()["items"]
         assert [run["status"] for run in runs] == ["completed"] * 3
+        again = Place(tmp_path).run("demo")
+        assert (again.returncode, again.stderr) == (0, "")
+        assert "another process of turngate works in" in again.stdout
+        assert address not in again.stdout
     finally:
         stopped_by_kill(pid)
     assert place.processes() == []

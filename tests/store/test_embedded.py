@@ -93,6 +93,15 @@ def test_a_second_stop_does_nothing(old_dir: Path) -> None:
     server.stop()
 
 
+def test_whether_anybody_uses_it_can_be_asked(old_dir: Path, tmp_path: Path) -> None:
+    assert not embedded.is_used(tmp_path / "nowhere")
+    assert not embedded.is_used(old_dir)
+    server = EmbeddedPostgres.start(old_dir)
+    assert embedded.is_used(old_dir)
+    server.stop()
+    assert not embedded.is_used(old_dir)
+
+
 def test_what_was_written_is_there_after_a_restart(old_dir: Path) -> None:
     server = EmbeddedPostgres.start(old_dir)
     ask(server.dsn, "create table kept as select 7 as value")
