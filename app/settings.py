@@ -92,8 +92,18 @@ class Settings(BaseSettings):
                 "production needs TURNGATE_JWT_ISSUER and TURNGATE_JWT_JWKS: "
                 "the development issuer is refused there"
             )
-        for name in ("openai_api_key", "anthropic_api_key", "google_api_key"):
-            secret: SecretStr | None = getattr(self, name)
+        for name, secret in self._secrets().items():
             if secret is not None and secret.get_secret_value().lower() in _PLACEHOLDERS:
-                raise ValueError(f"TURNGATE_{name.upper()} is a placeholder, not a key")
+                raise ValueError(f"{name} is a placeholder, not a key")
         return self
+
+    def _secrets(self) -> dict[str, SecretStr | None]:
+        return {
+            "TURNGATE_OPENAI_API_KEY": self.openai_api_key,
+            "TURNGATE_ANTHROPIC_API_KEY": self.anthropic_api_key,
+            "TURNGATE_GOOGLE_API_KEY": self.google_api_key,
+            **{
+                f"TURNGATE_COMPATIBLE.{name}.api_key": server.api_key
+                for name, server in self.compatible.items()
+            },
+        }

@@ -33,6 +33,22 @@ CASES = [
         "TURNGATE_JWT_ISSUER and TURNGATE_JWT_JWKS come together",
     ),
     Case(
+        "production without an issuer of its own",
+        {"TURNGATE_ENV": "production"},
+        "production needs TURNGATE_JWT_ISSUER and TURNGATE_JWT_JWKS: "
+        "the development issuer is refused there",
+    ),
+    Case(
+        "a placeholder in the place of a key",
+        {"TURNGATE_OPENAI_API_KEY": "ChangeMe"},
+        "TURNGATE_OPENAI_API_KEY is a placeholder, not a key",
+    ),
+    Case(
+        "a placeholder inside a map",
+        {"TURNGATE_COMPATIBLE": '{"local": {"base_url": "http://a.example", "api_key": "xxx"}}'},
+        "TURNGATE_COMPATIBLE.local.api_key is a placeholder, not a key",
+    ),
+    Case(
         "a part of a map",
         {"TURNGATE_COMPATIBLE": '{"local": {"api_key": "very-private"}}'},
         "TURNGATE_COMPATIBLE.local.base_url: Field required",
