@@ -37,6 +37,7 @@ class Outcome(Enum):
     MOVED = auto()  # somebody else has appended: seal again on the tail that comes with it
     LOST = auto()  # the lease is another's
     BUSY = auto()  # somebody holds the conversation's row just now
+    CROWDED = auto()  # another run is open beside the one that was to be the only one
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +53,8 @@ class Answer:
 _ADVANCE: Final = """
 WITH x AS (
     SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bytea[], $5::boolean[],
-        $6::bigint[], $7::boolean[])
-        AS x(id, expected, head, hash, tainted, generation, releases)
+        $6::bigint[], $7::boolean[], $13::text[])
+        AS x(id, expected, head, hash, tainted, generation, releases, lone_run)
 ), l AS MATERIALIZED (
     SELECT id, head_seq, head_hash, tainted, lease_generation, lease_owner
     FROM conversations WHERE id = ANY($1) ORDER BY id
@@ -65,6 +66,8 @@ WITH x AS (
     FROM x JOIN l ON l.id = x.id
     WHERE c.id = l.id AND l.head_seq = x.expected AND (x.generation IS NULL
         OR (l.lease_generation = x.generation AND l.lease_owner IS NOT NULL))
+        AND (x.lone_run IS NULL OR NOT EXISTS (SELECT FROM runs r
+            WHERE r.conversation_id = l.id AND r.ended_at IS NULL AND r.id <> x.lone_run))
     RETURNING c.id, c.tenant
 )"""
 
@@ -108,14 +111,14 @@ _CHANGE: Final = """, NAME AS (
 
 _ANSWER: Final = """
 SELECT x.id, u.id IS NOT NULL AS done, l.id IS NOT NULL AS locked, l.head_seq, l.head_hash,
-    l.tainted, x.generation IS NULL
+    l.tainted, l.head_seq <> x.expected AS moved, x.generation IS NULL
         OR (l.lease_generation = x.generation AND l.lease_owner IS NOT NULL) AS held
 FROM x LEFT JOIN l ON l.id = x.id LEFT JOIN u ON u.id = x.id"""
 
 # The later rounds of an append, in its transaction.
 _REACHED: Final = "WITH u AS (SELECT id, tenant FROM conversations WHERE id = ANY($1::text[]))"
 
-_ADVANCE_PARAMETERS: Final = 12
+_ADVANCE_PARAMETERS: Final = 13
 _OPEN_PARAMETERS: Final = 15
 
 
@@ -154,6 +157,7 @@ async def write(
     arguments: list[Any] = [*_columns(heads, 7), orjson.dumps(columns).decode(), *octets]
     if opening is None:
         head, count = _ADVANCE, _ADVANCE_PARAMETERS
+        arguments.append([batch.lone_run for batch in batches])
     else:
         head, count = _OPEN, _OPEN_PARAMETERS
         described = _description(batches[0])
@@ -218,4 +222,6 @@ def _answer(row: asyncpg.Record) -> Answer:
         return Answer(Outcome.BUSY)
     if not row["held"]:
         return Answer(Outcome.LOST)
+    if not row["moved"]:
+        return Answer(Outcome.CROWDED)
     return Answer(Outcome.MOVED, Tail(row["head_seq"], row["head_hash"], row["tainted"]))

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from app.errors import LeaseLost, StoreUnavailable
+from app.log.catalogue import TERMINAL
 from app.store.append import Answer, Outcome, later_rounds, write, write_later_rounds
 from app.store.connections import LOST, PASSING
 from app.store.ready import READY_AMONG
@@ -127,11 +128,12 @@ class Appender:
 
     async def _serve(self, group: _Group) -> None:
         """Bring every request of the group to its answer, or park it for a moment."""
+        crowded: set[str] = set()
         while group:
             connection = await self._connection.get()
             batches: list[Batch] = []
             try:
-                batches = await self._sealed(connection, group)
+                batches = await self._sealed(connection, group, crowded)
                 answers = await _commit(connection, batches)
             except LOST:
                 self._connection.drop()
@@ -142,9 +144,11 @@ class Appender:
             except Exception as error:  # noqa: BLE001  # The root of a task that serves all others.
                 await self._serve_apart(group, error)
                 return
-            self._settle(group, batches, answers)
+            self._settle(group, batches, answers, crowded)
 
-    async def _sealed(self, connection: Connection, group: _Group) -> list[Batch]:
+    async def _sealed(
+        self, connection: Connection, group: _Group, crowded: set[str]
+    ) -> list[Batch]:
         """The group's batches on the known tails; a conversation that is not there is answered."""
         unknown = [key for key in group if self._tails.get(key) is None]
         if unknown:
@@ -160,6 +164,7 @@ class Appender:
                 [(request.events, request.at) for request in requests],
                 generation=requests[0].generation,
                 releases=requests[-1].releases,
+                lone_run=None if key in crowded else _last_run(requests),
             )
             for key, requests in sorted(group.items())
             if (tail := self._tails.get(key)) is not None
@@ -198,7 +203,13 @@ class Appender:
                 part.setdefault(key, []).append(request)
             await self._serve(part)
 
-    def _settle(self, group: _Group, batches: list[Batch], answers: dict[str, Answer]) -> None:
+    def _settle(
+        self,
+        group: _Group,
+        batches: list[Batch],
+        answers: dict[str, Answer],
+        crowded: set[str],
+    ) -> None:
         """Answer what was decided; what is left in the group is to be tried again."""
         for batch in batches:
             key = batch.conversation_id
@@ -212,6 +223,8 @@ class Appender:
                     _fail(group.pop(key), LeaseLost(f"the lease on {key!r} is another's"))
                 case Outcome.BUSY:
                     self._park(key, group.pop(key))
+                case Outcome.CROWDED:
+                    crowded.add(key)
                 case Outcome.MOVED:
                     if answer.tail is not None:
                         self._tails.see(key, answer.tail)
@@ -233,17 +246,28 @@ async def _commit(connection: Connection, batches: list[Batch]) -> dict[str, Ans
     if not batches:
         return {}
     later = later_rounds(batches)
-    releasing = [batch.conversation_id for batch in batches if batch.releases]
-    async with connection.transaction() if later or releasing else nullcontext():
+    waking = [b.conversation_id for b in batches if b.releases and b.lone_run is None]
+    async with connection.transaction() if later or waking else nullcontext():
         answers = await write(connection, batches)
         done = [key for key, answer in answers.items() if answer.outcome is Outcome.DONE]
         await write_later_rounds(connection, done, later)
-        released = [key for key in releasing if answers[key].outcome is Outcome.DONE]
+        released = [key for key in waking if answers[key].outcome is Outcome.DONE]
         if released:
             # A statement of its own, after the release: it must see whatever was committed before.
             ready = await connection.fetch(READY_AMONG, released)
             await enqueue_wakes(connection, [row["id"] for row in ready])
     return answers
+
+
+def _last_run(requests: list[_Request]) -> str | None:
+    """The run that the requests let go of its conversation with, if they end one.
+
+    If no other is open there is nobody to wake. The append itself sees to that: whatever opens a
+    run moves the head, and on a head that has moved nothing is written.
+    """
+    last = requests[-1]
+    ends = last.releases and bool(last.events) and last.events[-1].type in TERMINAL
+    return last.events[-1].run_id if ends else None
 
 
 def _fits(together: list[_Request], request: _Request) -> bool:

@@ -47,9 +47,7 @@ SELECT l.head_seq <> s.head_seq AS is_stale, u.lease_generation, l.tainted AS lo
     a.updated_at AS present_updated_at,
     (SELECT max(e.seq) FROM events e WHERE e.run_id = n.id) AS run_head_seq
 FROM l CROSS JOIN s LEFT JOIN u ON true LEFT JOIN n ON u.lease_generation IS NOT NULL
-    LEFT JOIN agents a ON a.tenant = n.tenant AND a.name = n.agent""".replace(
-    "ORDERING", ORDER
-)
+    LEFT JOIN agents a ON a.tenant = n.tenant AND a.name = n.agent""".replace("ORDERING", ORDER)
 
 _RENEW: Final = """
 UPDATE conversations SET lease_until = clock_timestamp() + make_interval(secs => $3)

@@ -44,7 +44,10 @@ class Tail:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Sealed events of one conversation, fenced by `generation` unless its row is locked."""
+    """Sealed events of one conversation, fenced by `generation` unless its row is locked.
+
+    With a `lone_run` they are written only if no other run of the conversation is open.
+    """
 
     conversation_id: str
     before: Tail
@@ -54,6 +57,7 @@ class Batch:
     plan: tuple[Round, ...]
     generation: int | None = None
     releases: bool = False
+    lone_run: str | None = None
 
 
 def whole_ms(at: datetime) -> datetime:
@@ -68,6 +72,7 @@ def seal(
     *,
     generation: int | None = None,
     releases: bool = False,
+    lone_run: str | None = None,
 ) -> Batch:
     """Give events their place after `tail`."""
     seq, last, tainted = tail.seq, tail.hash, tail.tainted
@@ -94,6 +99,7 @@ def seal(
         tuple(rounds(changes)),
         generation,
         releases,
+        lone_run,
     )
 
 

@@ -21,6 +21,7 @@ from tests.support.postgres import (
     paused,
     resolved,
     resumed,
+    run_created,
     started,
 )
 
@@ -145,6 +146,23 @@ async def test_finishing_wakes_the_next_run_and_only_when_there_is_one(
     await talk.finish(await talk.claim(), started(first), completed(first))
     assert await wakes(store, talk.id) == before + 1
     await talk.finish(await talk.claim(), started(second), completed(second))
+    assert await wakes(store, talk.id) == before + 1
+
+
+async def test_a_run_that_is_asked_for_while_the_last_one_ends_is_woken(
+    store: Store, tenant: str
+) -> None:
+    talk, (first,) = await talk_with(store, tenant, 1)
+    lease = await talk.claim()
+    await talk.write(lease, started(first))
+    before = await wakes(store, talk.id)
+    async with store.database.transaction(tenant) as tx:
+        await tx.lock(talk.id)
+        ending = asyncio.ensure_future(talk.finish(lease, completed(first)))
+        await asyncio.wait([ending], timeout=0.05)
+        assert not ending.done()
+        await tx.append(talk.id, [run_created(new_id("run"))], now=NOON)
+    await ending
     assert await wakes(store, talk.id) == before + 1
 
 

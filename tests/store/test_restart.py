@@ -219,7 +219,7 @@ async def test_a_lost_session_is_ended_before_its_log_is_asked(
     lease = await talk.claim()
     await talk.write(lease, started(run_id))
     running = await store.pool.fetch(
-        """SELECT pid FROM pg_stat_activity WHERE query LIKE '%INSERT INTO events%'
+        """SELECT pid FROM pg_stat_activity WHERE query LIKE '%UPDATE conversations c SET head_seq%'
         AND pid <> pg_backend_pid()"""
     )
     assert running
