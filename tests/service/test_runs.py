@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from app.log.queries import Page
 from app.log.runs import AttachmentRef
 from app.service.refusals import (
     AgentUnknown,
@@ -279,6 +280,24 @@ async def test_whoever_waits_for_a_run_gets_it_when_it_pauses(house: House) -> N
         waiting = owner.create_task(house.runs.settled(alice.caller, run.id, 60))
         await house.drive(run)
     assert waiting.result().status == "paused"
+
+
+async def test_runs_are_read_and_listed_within_reach(house: House) -> None:
+    alice = await alice_of(house)
+    first = await alice.run("say hi")
+    second = await house.drive(await alice.run("say hi"))
+    eve, blind = await house.person("eve"), await house.person("blind", scopes={"agents:read"})
+    async with house.store.database.session(house.tenant) as session:
+        assert await house.runs.read(session, alice.caller, second.id) == second
+        newest_first = await house.runs.page(session, alice.caller, Page(), {})
+        assert [run.id for run in newest_first] == [second.id, first.id]
+        queued = await house.runs.page(session, alice.caller, Page(), {"status": "queued"})
+        assert [run.id for run in queued] == [first.id]
+        assert await house.runs.page(session, eve.caller, Page(), {}) == []
+        with pytest.raises(NotFound):
+            await house.runs.read(session, eve.caller, second.id)
+        with pytest.raises(ScopeMissing):
+            await house.runs.read(session, blind.caller, second.id)
 
 
 async def test_whoever_waits_in_vain_gets_the_run_as_it_is(house: House) -> None:

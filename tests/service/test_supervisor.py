@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
 import pytest_asyncio
 
+from app.errors import StoreUnavailable
 from app.service.supervisor import Supervisor
 from tests.service.deaths import other
 from tests.support.clock import settle
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+    from datetime import datetime
 
     from app.log.records import RunRecord
+    from app.service.ports import Queue
     from tests.support.house import House, Person
 
 pytestmark = pytest.mark.postgres
@@ -28,9 +32,36 @@ async def alone(house: House) -> None:
     await house.be_alone()
 
 
-def supervisor(house: House, *, concurrency: int = 8, drain_s: float = 20.0) -> Supervisor:
+@dataclass
+class ShakyQueue:
+    """The store's queue, whose database cannot be reached so many times; nobody is woken by it."""
+
+    house: House
+    failures: int
+
+    async def work(self, handle: Callable[[str], Awaitable[None]], *, concurrency: int) -> None:
+        await asyncio.Event().wait()
+
+    async def stranded(self) -> list[str]:
+        if self.failures:
+            self.failures -= 1
+            raise StoreUnavailable("the database is gone")
+        return await self.house.store.queue.stranded()
+
+    async def wake(self, conversation_ids: Sequence[str]) -> None:
+        return
+
+    async def overdue(self, now: datetime, limit: int) -> list[tuple[str, str]]:
+        if self.failures:
+            raise StoreUnavailable("the database is gone")
+        return await self.house.store.queue.overdue(now, limit)
+
+
+def supervisor(
+    house: House, *, queue: Queue | None = None, concurrency: int = 8, drain_s: float = 20.0
+) -> Supervisor:
     return Supervisor(
-        queue=house.store.queue,
+        queue=queue or house.store.queue,
         driver=house.driver,
         approvals=house.approvals,
         clock=house.clock,
@@ -94,6 +125,36 @@ async def test_f43_what_was_left_before_the_start_is_swept_up(house: House) -> N
     assert await house.store.queue.stranded() == [run.conversation_id]
     async with working(supervisor(house)):
         assert (await reaches(house, alice, run)).status == "completed"
+
+
+async def test_f41_every_run_is_picked_up_by_a_sweep_after_the_database_is_back(
+    house: House,
+) -> None:
+    alice = await house.person()
+    await house.agent()
+    runs = [await alice.run("say hi") for _ in range(3)]
+    await house.be_alone()
+    async with working(supervisor(house, queue=ShakyQueue(house, failures=3))):
+        async with asyncio.timeout(30):
+            while not all([(await house.read(run)).is_ended for run in runs]):
+                await house.clock.let_pass(1)
+    assert [(await house.read(run)).status for run in runs] == ["completed"] * 3
+
+
+async def test_a_full_worker_leaves_the_rest_to_others(house: House) -> None:
+    alice = await house.person()
+    await house.agent()
+    hold = house.tools.hold("charge")
+    held = await alice.run("call charge {}\n---\nsay done")
+    waiting = await alice.run("say hi")
+    await house.be_alone()
+    async with working(supervisor(house, queue=ShakyQueue(house, 0), concurrency=1)):
+        await house.tools.began.wait()
+        await house.clock.let_pass(3)
+        assert (await house.read(waiting)).status == "queued"
+        assert (await other(house).drive(waiting)).status == "completed"
+        hold.set()
+        assert (await reaches(house, alice, held)).status == "completed"
 
 
 async def test_t76_the_sweep_ends_approvals_past_their_time(house: House) -> None:
