@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry
-
 from app.api.app import build_app
 from app.api.edge import Edge
 from app.providers.directory import ProviderDirectory
@@ -31,6 +29,7 @@ from app.service.event_log import EventLog
 from app.service.hold import HoldGate
 from app.service.hold_sharing import HoldSharing
 from app.service.keys import Keys
+from app.service.rates import Rates
 from app.service.runs import Runs
 from app.service.streams import StreamLimits, Streams
 from app.service.subscriptions import Subscriptions
@@ -128,7 +127,7 @@ async def open_house(
             tools=ToolListing(toolbox),
             streams=streams,
             event_log=EventLog(database=database, clock=clock, wakeups=wakeups),
-            registry=CollectorRegistry(),
+            rates=_rates(settings, clock),
             allowed_origins=frozenset(settings.allowed_origins),
         )
         supervisor = None
@@ -179,6 +178,11 @@ def _issuers(settings: Settings, clock: Clock) -> dict[str, KeyRing]:
     if settings.env is not Environment.PRODUCTION:
         issuers[DEVELOPMENT_ISSUER] = FixedKeys(_development_issuer(settings, clock).keys())
     return issuers
+
+
+def _rates(settings: Settings, clock: Clock) -> Rates | None:
+    per_minute = settings.rate_per_minute
+    return Rates(clock, per_minute=per_minute) if per_minute else None
 
 
 def _development_issuer(settings: Settings, clock: Clock) -> DevelopmentIssuer:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from fastapi import Depends
+from prometheus_client import CollectorRegistry
 from starlette.requests import HTTPConnection, Request
 
 from app.service.access import Access, Authenticated
@@ -24,11 +25,10 @@ from app.service.tool_listing import ToolListing
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from prometheus_client import CollectorRegistry
-
     from app.api.idempotency import Claim
     from app.service.approvals import Approvals
     from app.service.event_log import EventLog
+    from app.service.rates import Rates
     from app.service.runs import Runs
     from app.service.streams import Streams
     from app.trust.keys import P256Key
@@ -39,7 +39,10 @@ BODY_BYTES: Final = 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edge:
-    """The parts that routes call. `seal_keys` are public, by `kid`, retired ones included."""
+    """The parts that routes call. `seal_keys` are public, by `kid`, retired ones included.
+
+    Without `rates` nobody is limited.
+    """
 
     database: Database
     clock: Clock
@@ -52,7 +55,8 @@ class Edge:
     tools: ToolListing
     streams: Streams
     event_log: EventLog
-    registry: CollectorRegistry
+    registry: CollectorRegistry = field(default_factory=CollectorRegistry)
+    rates: Rates | None = None
     seal_keys: Mapping[str, P256Key] = field(default_factory=dict)
     allowed_origins: frozenset[str] = frozenset()
 

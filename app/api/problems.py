@@ -18,6 +18,7 @@ from starlette.responses import Response
 from app.api.codes import RETRY_AFTER_S, answer_of
 from app.api.wire import Document, SparseDocument
 from app.errors import TurngateError
+from app.service.rates import RateLimited
 from app.service.refusals import FieldFault, NotFound, Refusal, RequestInvalid, ScopeMissing
 
 if TYPE_CHECKING:
@@ -163,6 +164,8 @@ def request_id_of(request: Request) -> str:
 
 
 def _headers(error: TurngateError, status: int) -> Mapping[str, str]:
+    if isinstance(error, RateLimited):
+        return {"Retry-After": str(error.retry_after_s)}
     if status in RETRY_AFTER_S:
         return {"Retry-After": str(RETRY_AFTER_S[status])}
     if error.code == "auth.token":

@@ -1,8 +1,9 @@
 """How a request passes the edge: the one path that every route of `/v1` takes.
 
-In this order: the token, the scope, what the client accepts, the parameters, the body, and then,
-for a write, the idempotency key. A write has one transaction, committed here and nowhere else: its
-effect, its answer and its key become true together, and whatever raises leaves nothing behind.
+In this order: the token, the rate, the scope, what the client accepts, the parameters, the body,
+and then, for a write, the idempotency key. A write has one transaction, committed here and nowhere
+else: its effect, its answer and its key become true together, and whatever raises leaves nothing
+behind.
 
 A route is declared with its operation id and its scopes; the description carries the scopes as the
 security of the operation, and the route reads them from there.
@@ -71,6 +72,8 @@ class EdgeRoute(APIRoute):
         async def handle(request: Request) -> Response:
             edge = edge_of(request)
             who = await authenticated(request, edge)
+            if edge.rates is not None:
+                edge.rates.count(who.caller)
             who.caller.require(*scopes)
             _require_sound_path(request)
             self._require_acceptable(request)
