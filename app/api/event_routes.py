@@ -9,12 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
-from fastapi import Depends, Header, Path, Query, Response
+from fastapi import Depends, Header, Query, Response
+from pydantic import Field
 
 from app.api.edge import Call, Calling
 from app.api.event_documents import Event
 from app.api.frames import Seq
-from app.api.routes import EdgeRoute, Routes
+from app.api.paging import Digits
+from app.api.routes import EdgeRoute, Routes, names
 from app.api.sse import MEDIA_TYPE, EventStream
 from app.api.wire import Document
 from app.log.envelope import shown
@@ -47,9 +49,15 @@ class EventsRoute(EdgeRoute):
 class _PageAsked:
     """Which page."""
 
-    after: Annotated[int, Query(ge=0, le=MAX_SEQ, description="The seq that the client has")] = 0
-    limit: Annotated[int, Query(ge=1, le=MAX_LIMIT, description="Items of a page")] = 200
-    wait: Annotated[int, Query(ge=0, le=MAX_WAIT_S, description="Seconds to wait for an item")] = 0
+    after: Annotated[
+        int, Field(ge=0, le=MAX_SEQ), Digits, Query(description="The seq that the client has")
+    ] = 0
+    limit: Annotated[
+        int, Field(ge=1, le=MAX_LIMIT), Digits, Query(description="Items of a page")
+    ] = 200
+    wait: Annotated[
+        int, Field(ge=0, le=MAX_WAIT_S), Digits, Query(description="Seconds to wait for an item")
+    ] = 0
 
 
 PageAsked = Annotated[_PageAsked, Depends()]
@@ -110,7 +118,7 @@ async def list_conversation_events(call: Calling, conversation_id: str, asked: A
     response_model=Event,
 )
 async def get_event(
-    call: Calling, conversation_id: str, seq: Annotated[int, Path(ge=1, le=MAX_SEQ)]
+    call: Calling, conversation_id: str, seq: Annotated[int, Field(ge=1, le=MAX_SEQ), Digits]
 ) -> Response:
     """One event, never cut."""
     event = await call.edge.event_log.event(call.caller, conversation_id, seq)
@@ -126,7 +134,7 @@ async def list_audit_events(call: Calling, asked: PageAsked) -> Response:
 
 
 async def _answer(call: Call, subject: Subject, asked: _Asked) -> Response:
-    if MEDIA_TYPE in asked.accept.lower():
+    if names(asked.accept, MEDIA_TYPE):
         after = _start(asked.page.after, asked.last_event_id)
         return EventStream(call, subject, after=after)
     return await _page(call, subject, asked.page)

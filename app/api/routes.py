@@ -39,8 +39,9 @@ _BODILESS: Final = frozenset({"GET", "HEAD"})
 
 async def authenticated(request: Request, edge: Edge) -> Authenticated:
     """Who sends the request, by its Authorization header. Raises TokenRefused."""
-    header = request.headers.get("authorization", "")
-    if header[: len(_SCHEME)].lower() != _SCHEME:
+    header, *others = request.headers.getlist("authorization") or [""]
+    # Of two headers a proxy may have checked the other one.
+    if others or header[: len(_SCHEME)].lower() != _SCHEME:
         raise TokenRefused("the access token is missing, invalid or expired")
     return await edge.access.authenticate(header[len(_SCHEME) :].strip())
 
@@ -90,8 +91,9 @@ class EdgeRoute(APIRoute):
         return await endpoint(request)
 
     def _require_acceptable(self, request: Request) -> None:
-        accepted = request.headers.get("accept", "*/*")
-        if "*/*" in accepted or any(_accepts(accepted, kind) for kind in self.media_types):
+        # Browsers and clients send this one; it need not be taken apart.
+        accepted = request.headers.get("accept", "") or "*/*"
+        if accepted == "*/*" or names(accepted, *_ranges_of(self.media_types)):
             return
         raise NotAcceptable(f"the answer has the form {' or '.join(self.media_types)}")
 
@@ -229,14 +231,21 @@ def _require_known_parameters(request: Request, known: frozenset[str]) -> None:
             raise RequestInvalid(f"a query parameter {problem}", faults=(fault,))
 
 
-def _accepts(header: str, media_type: str) -> bool:
-    family = media_type.partition("/")[0] + "/*"
-    for entry in header.lower().split(","):
+def names(accept: str, *media_ranges: str) -> bool:
+    """Whether an Accept header names one of the media ranges, and not to refuse it."""
+    for entry in accept.lower().split(","):
         name, *parameters = (part.strip() for part in entry.split(";"))
         refused = any(_is_zero(parameter) for parameter in parameters)
-        if name in (media_type, family, "*/*") and not refused:
+        if name in media_ranges and not refused:
             return True
     return False
+
+
+def _ranges_of(media_types: Sequence[str]) -> Iterator[str]:
+    """Everything in an Accept header that one of the types satisfies."""
+    yield "*/*"
+    for media_type in media_types:
+        yield from (media_type, media_type.partition("/")[0] + "/*")
 
 
 def _is_zero(parameter: str) -> bool:

@@ -104,7 +104,10 @@ class SocketSession:
                 assert_never(frame)
 
     def authenticated(self, who: Authenticated, now: datetime) -> Close | None:
-        """The token holds. As a refresh it must speak for the same person, who may still read."""
+        """The token holds. As a refresh it must speak for the same person, who may still read.
+
+        Raises ScopeMissing where they may not; what a first token opens is seen by the stream.
+        """
         before, self._who = self._who, who
         if before is None:
             self._due = now + PATIENCE
@@ -114,6 +117,7 @@ class SocketSession:
             who.caller.principal,
         ):
             return Close(CloseCode.FORBIDDEN, "auth.token", "the token is another person's")
+        who.caller.require("runs:read")
         return None
 
     def sent(self, seq: int) -> None:

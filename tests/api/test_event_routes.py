@@ -81,6 +81,8 @@ async def test_a_page_has_the_form_of_the_catalogue(streaming: Served) -> None:
     [
         ("limit=0", "/query/limit"),
         ("limit=1001", "/query/limit"),
+        ("limit=5.0", "/query/limit"),
+        ("after=%2B5", "/query/after"),
         ("after=-1", "/query/after"),
         ("after=x", "/query/after"),
         ("after=9007199254740992", "/query/after"),

@@ -47,6 +47,7 @@ CASES = [
         "not_acceptable",
         (("accept", "application/json;q=0, text/html"),),
     ),
+    Case("all refused", "GET", "/v1/runs", 406, "not_acceptable", (("accept", "*/*;q=0"),)),
 ]
 
 
@@ -57,7 +58,15 @@ async def test_what_is_not_there_is_told_as_a_problem(world: ApiWorld, case: Cas
 
 
 @pytest.mark.parametrize(
-    "accept", ["*/*", "application/json", "application/*", "text/html, application/json;q=0.1"]
+    "accept",
+    [
+        "",
+        "*/*",
+        "application/json",
+        "application/*",
+        "text/html, application/json;q=0.1",
+        "a/b, */*",
+    ],
 )
 async def test_json_is_given_to_whoever_takes_it(world: ApiWorld, accept: str) -> None:
     assert (await world.person().get("/v1/runs", accept=accept)).status_code == 200

@@ -94,6 +94,13 @@ async def test_the_scheme_is_read_whatever_its_case(world: ApiWorld) -> None:
     assert (await world.http.get("/v1/runs", headers=header)).status_code == 200
 
 
+async def test_of_two_tokens_none_counts(world: ApiWorld) -> None:
+    good = ("Authorization", f"Bearer {world.person().token}")
+    for other in (good, ("Authorization", "Bearer x.y.z"), ("Authorization", "")):
+        for headers in ([good, other], [other, good]):
+            problem(await world.http.get("/v1/runs", headers=headers), 401, "auth.token")
+
+
 async def test_a_token_in_the_url_is_no_token(world: ApiWorld) -> None:
     answer = await world.http.get(f"/v1/runs?access_token={world.person().token}")
     problem(answer, 401, "auth.token")

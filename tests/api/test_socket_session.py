@@ -17,6 +17,7 @@ from app.api.socket_session import (
 )
 from app.service.access import Authenticated
 from app.service.caller import Caller
+from app.service.refusals import ScopeMissing
 from app.service.streams import Opening
 
 NOON = datetime(2026, 11, 29, 12, tzinfo=UTC)
@@ -28,10 +29,14 @@ def later(seconds: float) -> datetime:
 
 
 def token_of(
-    principal: str = "alice", *, tenant: str = "acme", lasts: float = 3600
+    principal: str = "alice",
+    *,
+    tenant: str = "acme",
+    lasts: float = 3600,
+    scope: str = "runs:read",
 ) -> Authenticated:
     """Somebody whose token lasts so many seconds from noon."""
-    caller = Caller(tenant, principal, frozenset({"runs:read"}))
+    caller = Caller(tenant, principal, frozenset({scope}))
     return Authenticated(caller, expires_at=later(lasts), issued_at=NOON, jti=None)
 
 
@@ -151,6 +156,11 @@ def test_a_new_token_of_anybody_else_closes_with_4403(who: Authenticated) -> Non
     close = subscribed().authenticated(who, NOON)
     assert close is not None
     assert close.code is CloseCode.FORBIDDEN
+
+
+def test_a_new_token_that_may_not_read_does_not_prolong_a_stream() -> None:
+    with pytest.raises(ScopeMissing):
+        subscribed().authenticated(token_of(scope="approvals:read"), NOON)
 
 
 def test_ten_seconds_to_authenticate() -> None:

@@ -66,6 +66,16 @@ async def test_the_stream_of_an_ended_run_is_its_log_and_ends(streaming: Served)
     assert [event["event"] for event in events] == [item["type"] for item in page["items"]]
 
 
+@pytest.mark.parametrize(
+    "accept", ["*/*", "text/*", "application/json", "text/event-stream;q=0, */*"]
+)
+async def test_only_who_names_server_sent_events_gets_them(streaming: Served, accept: str) -> None:
+    _, run = await ended_run(streaming)
+    async with streaming.http(Accept=accept) as http:
+        answer = await http.get(f"/v1/runs/{run}/events")
+    assert answer.headers["content-type"] == "application/json"
+
+
 async def test_the_stream_begins_with_the_time_to_wait_before_coming_back(
     streaming: Served,
 ) -> None:
