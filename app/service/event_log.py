@@ -89,7 +89,7 @@ async def visible_log(session: Session, caller: Caller, subject: Subject) -> Vis
             scope = LogScope(conversation_id)
             return VisibleLog(scope, conversation.head_seq, takes_part(caller, conversation))
         case RunLog(run_id):
-            # The run first: what it says of its end is never newer than the head.
+            # Both are of one moment: what the run says of its end is never newer than the head.
             run, owner = await visible_run_and_conversation(session, caller, run_id)
             return VisibleLog(
                 LogScope(run.conversation_id, run_id),

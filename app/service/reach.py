@@ -59,12 +59,10 @@ async def visible_run_and_conversation(
     session: Session, caller: Caller, run_id: str
 ) -> tuple[RunRecord, ConversationRecord]:
     """The run, for whom it is visible, and the conversation it belongs to, which need not be."""
-    run = await session.run(run_id)
-    if run is None:
+    found = await session.run_and_conversation(run_id)
+    if found is None:
         raise NotFound("run")
-    conversation = await session.conversation(run.conversation_id)
-    if conversation is None:
-        raise NotFound("run")
+    run, conversation = found
     if caller.is_admin or takes_part(caller, conversation):
         return run, conversation
     if any(may_decide(caller, asked) for asked in await session.run_approvals(run_id)):

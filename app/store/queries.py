@@ -31,6 +31,16 @@ WHERE r.tenant = $1 AND CONDITION"""
 
 RUN: Final = _RUNS.replace("CONDITION", "r.id = $2")
 
+RUN_AND_CONVERSATION: Final = """
+SELECT r.*, (SELECT max(e.seq) FROM events e WHERE e.run_id = r.id AND e.tenant = r.tenant)
+    AS run_head_seq, c.id AS c_id, c.tenant AS c_tenant, c.principal AS c_principal,
+    c.participants AS c_participants, c.title AS c_title, c.metadata AS c_metadata,
+    c.head_seq AS c_head_seq, c.tainted AS c_tainted, c.created_at AS c_created_at,
+    (SELECT o.id FROM runs o WHERE o.conversation_id = c.id AND o.ended_at IS NULL
+        AND o.started_at IS NOT NULL LIMIT 1) AS c_active_run_id
+FROM runs r JOIN conversations c ON c.id = r.conversation_id
+WHERE r.tenant = $1 AND r.id = $2"""
+
 RUNS: Final = _RUNS.replace(
     "CONDITION",
     """($2::text IS NULL OR r.principal = $2 OR EXISTS (

@@ -37,19 +37,19 @@ def _texts(texts: Iterable[str]) -> tuple[str, ...]:
     return tuple(unescape(text) for text in texts)
 
 
-def conversation(row: asyncpg.Record) -> ConversationRecord:
-    """A row of conversations with `active_run_id`."""
+def conversation(row: asyncpg.Record, prefix: str = "") -> ConversationRecord:
+    """A row of conversations with `active_run_id`, or columns of one under a prefix."""
     return ConversationRecord(
-        id=row["id"],
-        tenant=unescape(row["tenant"]),
-        principal=unescape(row["principal"]),
-        participants=_texts(row["participants"]),
-        title=_maybe(row["title"]),
-        metadata=orjson.loads(row["metadata"]),
-        head_seq=row["head_seq"],
-        tainted=row["tainted"],
-        active_run_id=row["active_run_id"],
-        created_at=row["created_at"],
+        id=row[f"{prefix}id"],
+        tenant=unescape(row[f"{prefix}tenant"]),
+        principal=unescape(row[f"{prefix}principal"]),
+        participants=_texts(row[f"{prefix}participants"]),
+        title=_maybe(row[f"{prefix}title"]),
+        metadata=orjson.loads(row[f"{prefix}metadata"]),
+        head_seq=row[f"{prefix}head_seq"],
+        tainted=row[f"{prefix}tainted"],
+        active_run_id=row[f"{prefix}active_run_id"],
+        created_at=row[f"{prefix}created_at"],
     )
 
 

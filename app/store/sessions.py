@@ -51,6 +51,16 @@ class StoreSession:
         found = await self._runs(await self._rows(queries.RUN, escape(run_id)))
         return found[0] if found else None
 
+    async def run_and_conversation(
+        self, run_id: str
+    ) -> tuple[RunRecord, ConversationRecord] | None:
+        """The run and the conversation it belongs to, as they were at one moment."""
+        rows = await self._rows(queries.RUN_AND_CONVERSATION, escape(run_id))
+        if not rows:
+            return None
+        (found,) = await self._runs(rows)
+        return found, records.conversation(rows[0], prefix="c_")
+
     async def runs(
         self, reach: Reach, page: Page, *, filters: Mapping[str, str]
     ) -> list[RunRecord]:

@@ -95,8 +95,12 @@ class Shelf:
     async def conversation(self, conversation_id: str) -> ConversationRecord | None:
         return self.conversations.get(conversation_id)
 
-    async def run(self, run_id: str) -> RunRecord | None:
-        return self.runs.get(run_id)
+    async def run_and_conversation(
+        self, run_id: str
+    ) -> tuple[RunRecord, ConversationRecord] | None:
+        run = self.runs.get(run_id)
+        conversation = None if run is None else self.conversations.get(run.conversation_id)
+        return None if run is None or conversation is None else (run, conversation)
 
     async def approval(self, approval_id: str) -> ApprovalRecord | None:
         return self.asked.get(approval_id)

@@ -38,6 +38,7 @@ async def test_another_tenant_sees_nothing(store: Store, tenant: str) -> None:
     async with store.database.session(f"{tenant}-other") as foreign:
         assert await foreign.conversation(talk.id) is None
         assert await foreign.run(run_id) is None
+        assert await foreign.run_and_conversation(run_id) is None
         assert await foreign.approval(approval_id) is None
         assert await foreign.conversations(ALL, Page()) == []
         assert await foreign.runs(ALL, Page(), filters={}) == []
@@ -96,6 +97,17 @@ async def test_open_runs_are_those_of_one_principal_in_one_tenant(
         await tx.put_agent(helper)
     async with store.database.session(tenant) as session:
         assert await session.agent_and_open_runs("helper", "alice") == (helper, 2)
+
+
+async def test_a_run_is_read_together_with_its_conversation(store: Store, tenant: str) -> None:
+    talk = await Talk(store, tenant).open(participants=["bob"], title="Tea")
+    run_id = await talk.ask()
+    await talk.request(started(run_id))
+    async with store.database.session(tenant) as session:
+        found = await session.run_and_conversation(run_id)
+        assert found == (await session.run(run_id), await session.conversation(talk.id))
+        assert found is not None
+        assert found[1].active_run_id == run_id
 
 
 async def test_runs_are_filtered(store: Store, tenant: str) -> None:
