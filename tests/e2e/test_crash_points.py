@@ -19,7 +19,7 @@ import pytest
 import pytest_asyncio
 
 from app.service.clock import SystemClock
-from tests.support.crash_worker import DIED
+from tests.support.crash_worker import DIED, driver_on
 from tests.support.house import House
 from tests.support.web_server import page, web_server
 
@@ -75,7 +75,7 @@ def points() -> Iterable[Point]:
 
 @dataclass
 class Scene:
-    """One process that asks and decides, and the processes that work and die."""
+    """A process that asks and decides, and works where nobody dies; others that work and die."""
 
     house: House
     alice: Person
@@ -98,8 +98,13 @@ class Scene:
         self.worker.stdin.write(json.dumps(job).encode() + b"\n")
         status = int(await self.worker.stdout.readline())
         assert status == (0 if point is None else DIED)
-        await self.house.free(run)
         return await self.house.read(run)
+
+    async def outlived(self, run: RunRecord, point: Point) -> RunRecord:
+        """One process dies in the run at that point, and another takes it over."""
+        await self.drive(run, point)
+        await self.house.free(run)
+        return await self.drive(run)
 
     async def approve_all(self, run: RunRecord) -> None:
         for asked in await self.house.pending(run):
@@ -108,18 +113,14 @@ class Scene:
     async def play(self, point: Point | None = None) -> RunRecord:
         """The whole job, with a death at that point, and another process that goes on."""
         run = await self.start()
-        if point is not None and not point.is_resume:
-            await self.drive(run, point)
-        await self.drive(run)
-        await self.approve_all(run)
-        if point is not None and point.is_resume:
-            await self.drive(run, point)
-        run = await self.drive(run)
-        if run.status == "paused":
-            # The outcome of the post is unknown, and a person orders it once more.
+        for is_resume in (False, True):
+            if point is not None and point.is_resume is is_resume:
+                run = await self.outlived(run, point)
+            else:
+                run = await self.house.drive(run)
             await self.approve_all(run)
-            run = await self.drive(run)
-        return run
+        # Where the outcome of the post is unknown, a person has ordered it once more.
+        return await self.house.drive(run)
 
 
 @pytest_asyncio.fixture
@@ -128,15 +129,17 @@ async def scene(store: Store, tenant: str, dsn: str) -> AsyncIterator[Scene]:
         web.pages["/orders"] = page(b'{"ok":true}', headers=(("Content-Type", "text/plain"),))
         house = House(store, tenant, clock=cast("PlayedClock", SystemClock()))
         await house.agent(tools=["http_post", "files_write"])
+        host = f"{web.host}:{web.port}"
         worker = await asyncio.create_subprocess_exec(
             sys.executable,
-            *("-m", "tests.support.crash_worker", dsn, f"{web.host}:{web.port}"),
+            *("-m", "tests.support.crash_worker", dsn, host),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             cwd=ROOT,
         )
         try:
-            yield Scene(house, await house.person(), web, worker)
+            async with driver_on(store, store.leases, host=host) as house.driver:
+                yield Scene(house, await house.person(), web, worker)
         finally:
             assert worker.stdin is not None
             worker.stdin.close()

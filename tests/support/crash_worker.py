@@ -12,8 +12,8 @@ import asyncio
 import json
 import os
 import sys
-from contextlib import suppress
-from typing import Any, Final
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any, Final
 
 from app.providers.directory import ProviderDirectory
 from app.service.binding import Binder
@@ -27,17 +27,21 @@ from app.tools.toolbox import Toolbox
 from tests.support.house import OpenGate
 from tests.support.killed import DeadlyLeases
 
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from app.service.ports import Leases
+
 DIED: Final = 9
 
 
-async def work(dsn: str, host: str, job: dict[str, Any]) -> None:
-    """Drive the job's conversation until nothing is ready, or until the chosen append."""
+@asynccontextmanager
+async def driver_on(store: Store, leases: Leases, *, host: str) -> AsyncIterator[Driver]:
+    """A driver with the built-in tools, which may reach the host, and the script model."""
     clock, http = SystemClock(), OutboundHttp((host,))
-    async with Store.open(dsn, process=clock.mint("proc")) as store:
-        registry = ToolRegistry(builtin_tools(clock, http))
-        toolbox = Toolbox(registry, files=store.workspace, clock=clock)
-        leases = store.leases if job.get("event") is None else _deadly(store, job)
-        driver = Driver(
+    toolbox = Toolbox(ToolRegistry(builtin_tools(clock, http)), files=store.workspace, clock=clock)
+    try:
+        yield Driver(
             database=store.database,
             leases=leases,
             binder=Binder(toolbox=toolbox, providers=ProviderDirectory(clock)),
@@ -45,9 +49,17 @@ async def work(dsn: str, host: str, job: dict[str, Any]) -> None:
             gate=OpenGate(),
             settings=DriverSettings("crash-worker", 60.0),
         )
-        while (lease := await driver.claim(job["conversation"])) is not None:
-            await driver.drive(lease)
-    await http.aclose()
+    finally:
+        await http.aclose()
+
+
+async def work(dsn: str, host: str, job: dict[str, Any]) -> None:
+    """Drive the job's conversation until nothing is ready, or until the chosen append."""
+    async with Store.open(dsn, process=SystemClock().mint("proc")) as store:
+        leases = store.leases if job.get("event") is None else _deadly(store, job)
+        async with driver_on(store, leases, host=host) as driver:
+            while (lease := await driver.claim(job["conversation"])) is not None:
+                await driver.drive(lease)
 
 
 def _deadly(store: Store, job: dict[str, Any]) -> DeadlyLeases:
