@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from prometheus_client import Counter
+
 from app.api.app import build_app
 from app.api.edge import Edge
 from app.providers.directory import ProviderDirectory
@@ -140,24 +142,26 @@ async def open_house(
                 gate=holds,
                 settings=DriverSettings(process, settings.lease_ttl_s, settings.max_steps),
             )
-            supervisor = _supervisor(
-                store, settings, driver=driver, approvals=approvals, clock=clock
-            )
+            supervisor = _supervisor(store, settings, driver=driver, edge=edge)
             await stack.enter_async_context(_supervised(supervisor))
         yield House(build_app(edge), store, streams, wakeups, supervisor)
 
 
-def _supervisor(
-    store: Store, settings: Settings, *, driver: Driver, approvals: Approvals, clock: Clock
-) -> Supervisor:
-    return Supervisor(
+def _supervisor(store: Store, settings: Settings, *, driver: Driver, edge: Edge) -> Supervisor:
+    supervisor = Supervisor(
         queue=store.queue,
         driver=driver,
-        approvals=approvals,
-        clock=clock,
+        approvals=edge.approvals,
+        clock=edge.clock,
         concurrency=settings.worker_concurrency,
         drain_s=settings.drain_s,
     )
+    # Raised by a dead worker, and by whatever else keeps a run from those who were told of it.
+    swept = Counter(
+        "turngate_runs_swept", "Runs that no wake-up brought to a worker", registry=edge.registry
+    )
+    supervisor.on_swept(swept.inc)
+    return supervisor
 
 
 @asynccontextmanager

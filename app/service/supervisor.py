@@ -14,6 +14,8 @@ import structlog
 from app.errors import StoreUnavailable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from app.log.records import Lease
     from app.service.approvals import Approvals
     from app.service.clock import Clock
@@ -47,8 +49,13 @@ class Supervisor:
         self._drain_s = drain_s
         self._free = asyncio.Semaphore(concurrency)
         self._drives: set[asyncio.Task[None]] = set()
+        self._count_swept: Callable[[], None] = lambda: None
         self._stopping = asyncio.Event()
         self._stopped = asyncio.Event()
+
+    def on_swept(self, count: Callable[[], None]) -> None:
+        """Call `count` for each run that only the sweep took up, from now on."""
+        self._count_swept = count
 
     async def run(self) -> None:
         """Work until `stop`; then hand over what is under way. Cancelling drops it at once."""
@@ -77,7 +84,10 @@ class Supervisor:
         await self._stopped.wait()
 
     async def _woken(self, conversation_id: str) -> None:
-        """Claim and drive; waits while as many runs as are allowed are under way."""
+        await self._take(conversation_id)
+
+    async def _take(self, conversation_id: str) -> bool:
+        """Claim and drive, and tell; waits while as many runs as are allowed are under way."""
         await self._free.acquire()
         lease = None
         try:
@@ -91,6 +101,7 @@ class Supervisor:
             task = self._owned.create_task(self._drive(lease))
             self._drives.add(task)
             task.add_done_callback(self._drives.discard)
+        return lease is not None
 
     async def _drive(self, lease: Lease) -> None:
         """The root of a drive's task: whatever a run raises, `Driver.drive` keeps it to itself."""
@@ -116,7 +127,8 @@ class Supervisor:
         for conversation_id in await self._queue.stranded():
             if self._free.locked():
                 return
-            await self._woken(conversation_id)
+            if await self._take(conversation_id):
+                self._count_swept()
 
     async def _hand_over(self) -> None:
         self._driver.drain()
