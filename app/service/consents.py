@@ -1,27 +1,32 @@
 """The consents a turn may use: verified decisions of its run, and standing session approvals.
 
 A decision is verified when it is taken and again here, from the stored bytes, each time a turn is
-driven (turn.md 6.2). One that does not hold any more is not passed on: its call goes on waiting.
+driven (turn.md 6.2): what it allows is read from the bytes that were signed and from no column
+beside them. One that does not hold any more is not passed on: its call goes on waiting.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 from app.policy.capability import parse_capabilities
 from app.policy.grants import SessionApproval
-from app.service.decisions import binding_of
-from app.trust.decision import Malformed, binding_mismatch, read_decision, verify_decision
-from app.trust.keys import read_public_jwk
-from app.trust.refusal import Refused
+from app.service.decisions import binding_of, effective_of, verified_under
+from app.trust.decision import Malformed, binding_mismatch, read_decision
 from app.turn.options import ApprovalDecision, ApprovalOverride
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from app.log.records import ApprovalRecord, DecisionRecord, RunRecord
+    from app.log.records import (
+        ApprovalRecord,
+        DecisionRecord,
+        RunRecord,
+        SessionApprovalRecord,
+    )
     from app.service.ports import Session
+    from app.trust.decision import DecisionPayload
     from app.turn.ports import ToolExecutor
 
 
@@ -56,13 +61,30 @@ async def consents(
     for given in await session.session_approvals(run.conversation_id):
         if given.principal != run.principal or given.agent != run.agent:
             continue
-        if _defines(executor, given.tool, given.tool_definition_digest):
-            covered = parse_capabilities(given.covered_capabilities)
-            standing[given.tool] = SessionApproval(covered, given.approval_id)
+        payload = await _standing(session, run, given)
+        if payload is None:
+            continue
+        if _defines(executor, payload.tool, payload.tool_definition_digest):
+            covered = parse_capabilities(payload.covered_capabilities)
+            standing[payload.tool] = SessionApproval(covered, payload.approval_id)
         else:
-            outdated.add(given.tool)
-    decided = await _decided(session, approvals)
-    return Consents(decided, standing, frozenset(outdated))
+            outdated.add(payload.tool)
+    return Consents(await _decided(session, approvals), standing, frozenset(outdated))
+
+
+async def _standing(
+    session: Session, run: RunRecord, given: SessionApprovalRecord
+) -> DecisionPayload | None:
+    """The signed decision behind a standing consent, if it is one for this agent and principal."""
+    approval = await session.approval(given.approval_id)
+    if approval is None or approval.conversation_id != run.conversation_id:
+        return None
+    if approval.principal != run.principal or approval.card["agent"] != run.agent:
+        return None
+    evidence = await _evidence(session, approval)
+    if not evidence or evidence[-1].decision != "approve" or evidence[-1].scope != "session":
+        return None
+    return evidence[-1]
 
 
 async def _decided(
@@ -72,10 +94,10 @@ async def _decided(
     for approval in approvals:
         if approval.status == "expired":
             found[approval.id] = _expired(approval)
-        elif approval.resolved_by == "decision":
-            evidence = await _evidence(session, approval)
-            if evidence:
-                found[approval.id] = _decision(approval, evidence)
+        elif approval.resolved_by == "decision" and (
+            evidence := await _evidence(session, approval)
+        ):
+            found[approval.id] = _decision(approval, evidence)
     return found
 
 
@@ -84,56 +106,61 @@ def _defines(executor: ToolExecutor, tool: str, digest: str) -> bool:
     return spec is not None and spec.definition_digest == digest
 
 
-async def _evidence(session: Session, approval: ApprovalRecord) -> list[DecisionRecord]:
-    """The decisions that settled the approval, if they are enough and every one verifies."""
-    verdict = "approve" if approval.status == "approved" else "deny"
-    settling = [
-        one
-        for one in approval.decisions
-        if one.decision == verdict
-        and (verdict == "deny" or one.effective_args_sha256 == approval.effective_args_sha256)
-    ]
-    needed = approval.card["required"]["count"] if verdict == "approve" else 1
-    if len({one.approver for one in settling}) < needed:
-        return []
-    for one in settling:
-        if not await _holds(session, approval, one):
-            return []
-    return settling
+async def _evidence(session: Session, approval: ApprovalRecord) -> list[DecisionPayload]:
+    """The signed payloads that settled the approval, the deciding one last; none if too few hold.
+
+    Approvals add up for the same effective arguments alone; one denial decides (turn.md 6.6).
+    """
+    agreeing: dict[str, list[DecisionPayload]] = {}
+    for record in approval.decisions:
+        payload = await _signed(session, approval, record)
+        if payload is None:
+            continue
+        if payload.decision == "deny":
+            return [payload]
+        group = agreeing.setdefault(effective_of(approval, payload.override_args).sha256, [])
+        group.append(payload)
+        if len({one.approver for one in group}) >= approval.card["required"]["count"]:
+            return group
+    return []
 
 
-async def _holds(session: Session, approval: ApprovalRecord, record: DecisionRecord) -> bool:
+async def _signed(
+    session: Session, approval: ApprovalRecord, record: DecisionRecord
+) -> DecisionPayload | None:
+    """What the stored bytes say, if their approver's key signed them about this approval."""
     read = read_decision(record.signed.decode(errors="replace"))
-    key = await session.key(record.key_id)
-    if isinstance(read, Malformed) or key is None or key.principal != read.payload.approver:
-        return False
-    public = read_public_jwk(key.public_jwk)
-    signed = public if isinstance(public, Refused) else verify_decision(read, key=public)
-    return not isinstance(signed, Refused) and (
-        binding_mismatch(signed.payload, binding_of(approval)) is None
-        and signed.payload.decision == record.decision
-    )
+    if isinstance(read, Malformed):
+        return None
+    key = await session.key(read.kid)
+    if key is None or key.principal != read.payload.approver:
+        return None
+    signed = verified_under(key, read)
+    if signed is None or binding_mismatch(signed.payload, binding_of(approval)):
+        return None
+    return signed.payload
 
 
-def _decision(approval: ApprovalRecord, evidence: list[DecisionRecord]) -> ApprovalDecision:
+def _decision(approval: ApprovalRecord, evidence: list[DecisionPayload]) -> ApprovalDecision:
+    """The decision as the signed payloads have it; no column is believed for it."""
     card, last = approval.card, evidence[-1]
-    scope: Literal["once", "session"] = last.scope
-    edit = approval.effective_args if approval.effective_args != card["args_canonical"] else None
+    effective = effective_of(approval, last.override_args)
+    edit = effective.canonical if effective.edited else ""
     notes = "\n\n".join(one.note for one in evidence if one.note)
     return ApprovalDecision(
-        turn_id=card["turn_id"],
+        turn_id=last.turn_id,
         call_id=approval.call_id,
         approval_id=approval.id,
-        request_id=card["request_id"],
-        tool_name=card["tool"],
+        request_id=last.request_id,
+        tool_name=last.tool,
         args_json=card["args_canonical"],
-        approved=approval.status == "approved",
-        override=ApprovalOverride(edit or "", notes) if edit or notes else None,
+        approved=last.decision == "approve",
+        override=ApprovalOverride(edit, notes) if edit or notes else None,
         decided_by=tuple(one.approver for one in evidence),
-        grant_scope=scope,
+        grant_scope=last.scope,
         covered=parse_capabilities(last.covered_capabilities),
-        effective_sha256=approval.effective_args_sha256,
-        definition_digest=card["tool_definition_digest"],
+        effective_sha256=effective.sha256,
+        definition_digest=last.tool_definition_digest,
         reason=last.reason or "",
         sandbox_mode=last.sandbox_mode,
         outcome_unknown=card["risk"]["outcome_unknown"],

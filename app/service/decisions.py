@@ -31,6 +31,7 @@ from app.trust.decision import (
     ApprovalBinding,
     DecisionPayload,
     Malformed,
+    ReadDecision,
     VerifiedDecision,
     binding_mismatch,
     lapse,
@@ -46,7 +47,7 @@ from app.turn.schema import Schemas
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from app.log.records import ApprovalRecord
+    from app.log.records import ApprovalRecord, KeyRecord
     from app.service.caller import Caller
     from app.service.ports import Transaction
     from app.service.requests import Verdict
@@ -101,14 +102,20 @@ async def verified(
     owners = (read.payload.approver, caller.principal)
     if key is None or key.revoked_at is not None or key.principal not in owners:
         raise DecisionSignature("the decision is not signed by an active key of its approver")
-    public = read_public_jwk(key.public_jwk)
-    signed = public if isinstance(public, Refused) else verify_decision(read, key=public)
-    if isinstance(signed, Refused):
+    signed = verified_under(key, read)
+    if signed is None:
         raise DecisionSignature("the decision is not signed by an active key of its approver")
     if pointer := binding_mismatch(signed.payload, binding_of(approval)):
         detail = "is not what the approval has or allows"
         raise DecisionBinding(f"{pointer} {detail}", faults=_faults(pointer, detail))
     return signed
+
+
+def verified_under(key: KeyRecord, read: ReadDecision) -> VerifiedDecision | None:
+    """The decision, if the registered key signed it. Whose key that must be is the caller's."""
+    public = read_public_jwk(key.public_jwk)
+    signed = public if isinstance(public, Refused) else verify_decision(read, key=public)
+    return None if isinstance(signed, Refused) else signed
 
 
 async def check_time_and_nonce(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 import orjson
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.postgres
 
 JOB = 'call mutate {"n":1}\n---\nsay done'
+STAMP = 'call stamp {"n":1}\n---\nsay done'
 
 
 async def approved(house: House) -> RunRecord:
@@ -98,3 +100,47 @@ async def test_a_key_revoked_since_keeps_what_it_signed(house: House) -> None:
         await tx.revoke_key(alice.key_id, now=house.clock.now())
     assert (await house.drive(run)).status == "completed"
     assert house.tools.count() == 1
+
+
+async def test_i4_arguments_written_into_the_columns_never_run(house: House) -> None:
+    """What runs is what was signed, whatever the projections say of it."""
+    run = await approved(house)
+    evil = '{"n":666}'
+    digest = sha256(evil.encode()).hexdigest()
+    await house.store.pool.execute(
+        "UPDATE approvals SET effective_args = $1, effective_args_sha256 = $2 WHERE tenant = $3",
+        evil,
+        digest,
+        house.tenant,
+    )
+    await house.store.pool.execute(
+        "UPDATE decisions SET effective_args_sha256 = $1, override_args = $2 WHERE tenant = $3",
+        digest,
+        evil,
+        house.tenant,
+    )
+    assert (await house.drive(run)).status == "completed"
+    assert [call.args for call in house.tools.calls] == [{"n": 1}]
+
+
+async def test_a_standing_consent_without_a_signature_serves_nothing(house: House) -> None:
+    """A row of `session_approvals` is a pointer to a decision, and worth what that one says."""
+    alice = await house.person()
+    await house.agent()
+    run = await house.drive(await alice.run(STAMP))
+    (asked,) = await house.pending(run)
+    await alice.deny(asked)
+    await house.store.pool.execute(
+        "INSERT INTO session_approvals (tenant, conversation_id, principal, agent, tool,"
+        " covered_capabilities, tool_definition_digest, approval_id, at)"
+        " VALUES ($1, $2, 'alice', 'helper', 'stamp', $3, $4, $5, now())",
+        house.tenant,
+        run.conversation_id,
+        asked.card["missing_capabilities"],
+        asked.card["tool_definition_digest"],
+        asked.id,
+    )
+    await house.drive(run)
+    again = await house.drive(await alice.run(STAMP, conversation_id=run.conversation_id))
+    assert again.status == "paused"
+    assert house.tools.count("stamp") == 0
