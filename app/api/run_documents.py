@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, JsonValue
+from pydantic import AfterValidator, Field, JsonValue
 
 from app.api.wire import Body, Document, SparseDocument, Time, time_or_none
 from app.log.envelope import wire_time
@@ -13,6 +13,13 @@ from app.log.records import RunRecord, RunStatus
 from app.log.runs import AttachmentRef
 from app.service.agent_spec import MAX_STEPS, Metadata, Name
 from app.service.requests import OnBusy, RunRequest
+
+
+def _none_yet(memory: JsonValue) -> JsonValue:
+    """What nothing would show to the model is refused, not dropped."""
+    if memory is not None:
+        raise ValueError("is not supported by this release yet")
+    return memory
 
 
 class TextPart(Body):
@@ -36,7 +43,7 @@ class CreateRun(Body):
     input: Annotated[str, Field(min_length=1)] | Annotated[list[TextPart], Field(min_length=1)]
     conversation_id: Name | None = None
     attachments: list[Attachment] = Field(default_factory=list, max_length=100)
-    caller_memory: JsonValue = None
+    caller_memory: Annotated[JsonValue, AfterValidator(_none_yet)] = None
     max_steps: Annotated[int, Field(ge=1, le=MAX_STEPS)] | None = None
     unattended: bool = False
     on_busy: OnBusy = "enqueue"
@@ -57,7 +64,6 @@ class CreateRun(Body):
                 AttachmentRef(artifact_id=item.artifact_id, disposition=item.disposition)
                 for item in self.attachments
             ),
-            caller_memory=self.caller_memory,
         )
 
 

@@ -24,6 +24,17 @@ QUESTION_TOOL: Final = "ask_question"
 # The separator in the names of an MCP server's tools, which may be registered later.
 _SERVER_TOOL: Final = re.compile(r"[a-z0-9-]{1,32}__.+")
 _SERVER_PATTERN: Final = re.compile(r"([a-z0-9-]{1,32}):\*")
+# Members whose feature comes with a later release; until then only their defaults are taken.
+_LATER: Final = (
+    "dispatch_rules",
+    "delegates",
+    "delegate_max_fanout",
+    "delegate_turn_budget",
+    "output_schema",
+    "memory",
+    "skills",
+    "attachments_policy",
+)
 _MEMBERS: Final = {
     "deny": frozenset({"when"}),
     "ask": frozenset({"when"}),
@@ -54,6 +65,7 @@ def faults_of(spec: AgentSpec, around: Surroundings) -> tuple[FieldFault, ...]:
         *_dispatch_faults(spec),
         *_delegate_faults(spec, around),
         *_schema_faults(spec),
+        *_unsupported(spec),
     )
 
 
@@ -179,3 +191,13 @@ def _schema_faults(spec: AgentSpec) -> Iterator[FieldFault]:
         require_usable(spec.output_schema)
     except ValueError as error:
         yield FieldFault("/output_schema", str(error))
+
+
+def _unsupported(spec: AgentSpec) -> Iterator[FieldFault]:
+    """A member that nothing would obey is refused: a rule that is passed over protects nobody."""
+    if QUESTION_TOOL in spec.tools:
+        at = spec.tools.index(QUESTION_TOOL)
+        yield FieldFault(f"/tools/{at}", f"{QUESTION_TOOL!r} is not supported by this release yet")
+    for name in _LATER:
+        if getattr(spec, name) != type(spec).model_fields[name].default:
+            yield FieldFault(f"/{name}", f"{name} is not supported by this release yet")

@@ -251,6 +251,7 @@ class Driver:
             approval_decisions=drive.loaded.consents.unused(drive.standing.requests().values()),
             max_steps=None if cap is None else max(1, cap - drive.standing.run.turn()),
             default_max_steps=self._settings.max_steps,
+            escape_hatch=spec.escape_hatch,
             stream_tx=recorder,
             native_search_allowed=spec.native_search,
             session_approved_tools=drive.loaded.consents.standing,

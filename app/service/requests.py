@@ -31,7 +31,6 @@ class RunRequest:
     on_busy: OnBusy = "enqueue"
     metadata: dict[str, JsonValue] = field(default_factory=dict)
     attachments: tuple[AttachmentRef, ...] = ()
-    caller_memory: JsonValue = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -7,7 +7,8 @@ import re
 
 import pytest
 
-from tests.architecture.sources import APP, ROOT, Place, imports, tree
+from app.settings import Settings
+from tests.architecture.sources import APP, ROOT, Place, imports, room, tree
 
 SOURCES = sorted(APP.rglob("*.py"))
 CLOCK = "app/service/clock.py"
@@ -66,6 +67,18 @@ def test_nobody_asks_the_present_of_a_date(attribute: str, owner: str) -> None:
 @pytest.mark.parametrize("attribute", ["environ", "getenv"])
 def test_only_the_settings_read_the_environment(attribute: str) -> None:
     assert calls(attribute, "os") == []
+
+
+@pytest.mark.parametrize("setting", Settings.model_fields)
+def test_every_setting_is_read_by_the_root_or_a_command(setting: str) -> None:
+    readers = [*room("main"), *room("cli")]
+    read = {
+        node.attr
+        for path in readers
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value).endswith("settings")
+    }
+    assert setting in read
 
 
 def holders(text: str) -> set[str]:
