@@ -10,6 +10,8 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from app.cli.visible import visible
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
@@ -48,7 +50,7 @@ class Screen:
         if event["type"] in _HIDDEN:
             return
         tell = _DETAILS.get(event["type"])
-        detail = tell(event["data"]) if tell else ""
+        detail = visible(tell(event["data"])) if tell else ""
         self._line("←", f"{event['seq']:>4} {event['type']:<{_KIND_WIDTH}} ", detail)
 
     def card(self, approval: Mapping[str, Any]) -> None:
@@ -67,7 +69,7 @@ class Screen:
             ("definition", approval["tool_definition_digest"]),
             ("expires", approval["expires_at"] or "never"),
         ):
-            rows.add_row(name, Text(str(value)))
+            rows.add_row(name, Text(visible(str(value))))
         title = Text(f"approval {approval['id']}", style="bold yellow")
         self._console.print(Panel(rows, title=title, title_align="left", border_style="yellow"))
 
