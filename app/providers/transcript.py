@@ -31,7 +31,7 @@ from app.engine.messages import (
     UserMessage,
     UserText,
 )
-from app.providers.calls import sent_arguments
+from app.turn.call import sent_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -131,7 +131,7 @@ class _Writer:
         details = thaw(params.get(VENDOR_DETAILS)) if params.get(VENDOR) == self._vendor else None
         return wire.ToolCallPart(
             _NOT_IN_A_NAME.sub("_", call.name)[:64] or "_",
-            sent_arguments(call),
+            sent_text(call),
             self._wire_id(call.id),
             provider_name=self._vendor if details else None,
             provider_details=details,

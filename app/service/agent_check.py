@@ -14,13 +14,13 @@ from app.engine.output_schema import require_usable
 from app.policy.capability import parse_capabilities
 from app.policy.grants import GrantPolicy
 from app.service.refusals import FieldFault
+from app.turn.texts import ASK_QUESTION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from app.service.agent_spec import AgentSpec, DispatchRule
 
-QUESTION_TOOL: Final = "ask_question"
 # The separator in the names of an MCP server's tools, which may be registered later.
 _SERVER_TOOL: Final = re.compile(r"[a-z0-9-]{1,32}__.+")
 _SERVER_PATTERN: Final = re.compile(r"([a-z0-9-]{1,32}):\*")
@@ -119,7 +119,7 @@ def _may_match(name: str, around: Surroundings) -> bool:
 
 
 def _is_tool(name: str, around: Surroundings) -> bool:
-    return name == QUESTION_TOOL or name in around.tools
+    return name == ASK_QUESTION or name in around.tools
 
 
 def _approver_faults(spec: AgentSpec) -> Iterator[FieldFault]:
@@ -195,9 +195,9 @@ def _schema_faults(spec: AgentSpec) -> Iterator[FieldFault]:
 
 def _unsupported(spec: AgentSpec) -> Iterator[FieldFault]:
     """A member that nothing would obey is refused: a rule that is passed over protects nobody."""
-    if QUESTION_TOOL in spec.tools:
-        at = spec.tools.index(QUESTION_TOOL)
-        yield FieldFault(f"/tools/{at}", f"{QUESTION_TOOL!r} is not supported by this release yet")
+    if ASK_QUESTION in spec.tools:
+        at = spec.tools.index(ASK_QUESTION)
+        yield FieldFault(f"/tools/{at}", f"{ASK_QUESTION!r} is not supported by this release yet")
     for name in _LATER:
         if getattr(spec, name) != type(spec).model_fields[name].default:
             yield FieldFault(f"/{name}", f"{name} is not supported by this release yet")

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         StoredAnswer,
     )
     from app.policy.consent import ConsentRules
-    from app.turn.ports import Provider, ToolExecutor, ToolSpec
+    from app.turn.ports import Provider, ToolExecutor
 
 
 class Session(Protocol):
@@ -222,11 +222,6 @@ class Database(Protocol):
 class Toolbox(Protocol):
     """The tools of this deployment."""
 
-    def known(self, name: str) -> bool:
-        """Whether an agent may name the tool."""
-        ...
-
-    def spec(self, name: str) -> ToolSpec | None: ...
     def executor(
         self,
         *,
@@ -242,5 +237,4 @@ class Toolbox(Protocol):
 class Providers(Protocol):
     """The models of this deployment."""
 
-    def knows(self, model: str) -> bool: ...
     def provider(self, model: str) -> Provider: ...

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from jsonschema import Draft202012Validator, SchemaError
 
@@ -17,6 +17,7 @@ from app.policy.consent import Consent
 from app.policy.profile import Origin
 from app.policy.taint import Trust
 from app.turn.ports import ToolSpec
+from app.turn.texts import RESERVED
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
 
     # What a tool does. Its arguments fit its schema; its failures are outcomes.
     ToolBody = Callable[[ToolInvocation, Workspace], Awaitable[ToolOutcome]]
-
-ASK_QUESTION: Final = "ask_question"
-RESERVED_NAMES: Final = frozenset({"__handoff_to", "__delegate_to", ASK_QUESTION})
 
 
 class ToolRefused(ValueError):
@@ -141,10 +139,6 @@ class ToolRegistry:
         """The tool of that name."""
         return self._tools.get(name)
 
-    def known(self, entry: str) -> bool:
-        """Whether an agent's `tools` may hold the entry: a tool, `ask_question` or `server:*`."""
-        return entry == ASK_QUESTION or bool(self.named(entry))
-
     def named(self, entry: str) -> tuple[RegisteredTool, ...]:
         """The tools that an entry of an agent's `tools` stands for."""
         if (tool := self._tools.get(entry)) is not None:
@@ -156,7 +150,7 @@ class ToolRegistry:
 
 
 def _check(tool: RegisteredTool) -> None:
-    if tool.name in RESERVED_NAMES:
+    if tool.name in RESERVED:
         raise ToolRefused(f"tool name {tool.name!r} is reserved")
     if tool.is_session_approvable and not tool.idempotent:
         raise ToolRefused(f"tool {tool.name!r}: only an idempotent tool may be session approvable")

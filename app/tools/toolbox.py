@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from app.policy.consent import ConsentRules
     from app.tools.ports import WorkspaceStore
     from app.tools.registry import RegisteredTool, ToolRegistry
-    from app.turn.ports import Clock, ToolSpec
+    from app.turn.ports import Clock
 
 
 class Toolbox:
@@ -26,22 +26,9 @@ class Toolbox:
         self._files = files
         self._clock = clock
 
-    def known(self, name: str) -> bool:
-        """Whether an agent may name the tool, or all tools of a server."""
-        return self._registry.known(name)
-
-    def spec(self, name: str) -> ToolSpec | None:
-        """The spec of a registered tool."""
-        tool = self._registry.get(name)
-        return None if tool is None else tool.spec
-
     def tools(self) -> Sequence[RegisteredTool]:
         """Every registered tool."""
         return self._registry.all()
-
-    def servers(self) -> Sequence[str]:
-        """The MCP servers whose tools may be named together."""
-        return sorted({tool.server for tool in self._registry.all() if tool.server is not None})
 
     def executor(
         self,

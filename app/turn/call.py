@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from app.turn.transcript import LoggedCall
 
 ARGUMENTS_TEXT: Final = "arguments_text"
-_NO_ARGUMENTS: Final = "{}"
+NO_ARGUMENTS: Final = "{}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +74,7 @@ def sent_text(call: ToolCall) -> str:
     """The argument text as the model sent it; absent text means no arguments."""
     match (call.additional_params or {}).get(ARGUMENTS_TEXT):
         case str() as text:
-            return text if text.strip() else _NO_ARGUMENTS
+            return text if text.strip() else NO_ARGUMENTS
         case _:
             return call.arguments_text
 

@@ -28,9 +28,6 @@ class RecordedScript:
         self.broken: Exception | None = None
         self.program: str | None = None
 
-    def knows(self, model: str) -> bool:
-        return model == "script"
-
     def provider(self, model: str) -> RecordedScript:
         if self.broken is not None:
             raise self.broken
