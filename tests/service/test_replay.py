@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from app.engine.agent_run import AgentRun
 from app.turn.transcript import CallMark
 from tests.service.folding import begun, document, paused_log, stalled, stands, with_batch
 from tests.support.logbook import Logbook, malformed_call, tool_call
@@ -107,6 +108,21 @@ async def test_the_checkpoint_and_the_whole_log_give_the_same_machine() -> None:
         log.step_started()
         log.reply(text="done", turn=2)
     assert document((await stands(cut)).run) == document((await stands(bare)).run)
+
+
+async def test_what_the_checkpoint_holds_is_not_fed_again() -> None:
+    log, _ = paused_log()
+    log.checkpointed(AgentRun.load((await stands(log)).run.dump_json().replace('"go"', '"went"')))
+    assert '"went"' in document((await stands(log)).run)
+
+
+async def test_positions_count_every_part_of_a_checkpoint_s_message() -> None:
+    log = begun()
+    log.step_started()
+    log.reply(tool_call("a"), tool_call("b"), text="let me see")
+    log.checkpointed((await stands(log)).run)
+    state = await stands(log)
+    assert [call.position for call in state.transcript().open_calls] == [1, 2]
 
 
 @pytest.mark.parametrize("broken", [b"{}", b"not json", b'{"format":99}'])
