@@ -7,6 +7,7 @@ knows nothing of the database. What only the database can show is added to its f
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
+from shutil import copyfileobj
 from tempfile import TemporaryFile
 from typing import IO, TYPE_CHECKING
 
@@ -39,14 +40,19 @@ class NoSuchLog(Exception):
 async def export(settings: Settings, conversation_id: str, file: Path) -> int:
     """Write a conversation's log to `file`; how many events it has.
 
-    Raises NoSuchLog, StoreUnavailable, OSError.
+    What was in the file is replaced only once the whole log has been read. Raises NoSuchLog,
+    StoreUnavailable, OSError.
     """
-    async with _logs(settings) as logs, logs.opened(conversation_id) as log:
-        if log is None:
-            raise NoSuchLog(f"no conversation {conversation_id!r}")
+    with TemporaryFile() as scratch:
+        async with _logs(settings) as logs, logs.opened(conversation_id) as log:
+            if log is None:
+                raise NoSuchLog(f"no conversation {conversation_id!r}")
+            await _write(log, scratch)
+            events = log.head[0]
+        scratch.seek(0)
         with file.open("wb") as output:
-            await _write(log, output)
-            return log.head[0]
+            copyfileobj(scratch, output)
+    return events
 
 
 async def verify_stored(

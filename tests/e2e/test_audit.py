@@ -59,6 +59,23 @@ def test_an_export_tells_how_many_events_it_has(written: Written) -> None:
     assert written.exported == f"{events} events written to {written.file}\n"
 
 
+def test_an_export_that_cannot_be_written_says_so(written: Written, tmp_path: Path) -> None:
+    out = tmp_path / "nowhere" / "log.jsonl"
+    words = ("audit", "export", "--conversation", written.conversation, "--out", str(out))
+    done = written.place.run(*words)
+    said = f"turngate: [Errno 2] No such file or directory: '{out}'\n"
+    assert (done.returncode, done.stderr) == (1, said)
+
+
+def test_an_export_of_nothing_leaves_what_was_there(written: Written, tmp_path: Path) -> None:
+    out = tmp_path / "log.jsonl"
+    out.write_text("of last year")
+    words = ("audit", "export", "--conversation", "conv_of_nobody", "--out", str(out))
+    done = written.place.run(*words)
+    assert (done.returncode, done.stderr) == (2, "turngate: no conversation 'conv_of_nobody'\n")
+    assert out.read_text() == "of last year"
+
+
 def test_an_export_is_sound_without_any_database(written: Written, tmp_path: Path) -> None:
     elsewhere = Place(tmp_path)
     code, said = verified(elsewhere, str(written.file))
