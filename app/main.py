@@ -25,7 +25,7 @@ from app.service.approvals import Approvals
 from app.service.binding import Binder
 from app.service.clock import SystemClock
 from app.service.conversations import Conversations
-from app.service.development import DEVELOPMENT_ISSUER, ISSUER_FILE, DevelopmentIssuer
+from app.service.development import DEVELOPMENT_ISSUER, development_issuer
 from app.service.driver import Driver, DriverSettings
 from app.service.event_log import EventLog
 from app.service.hold import HoldGate
@@ -103,7 +103,7 @@ async def open_house(
         toolbox = Toolbox(registry, files=store.workspace, clock=clock)
         providers = _providers(settings, clock)
         stack.push_async_callback(providers.aclose)
-        wakeups, subscriptions = Wakeups(), Subscriptions(database)
+        wakeups, subscriptions = Wakeups(clock), Subscriptions(database)
         holds = HoldGate(clock)
         for listener in (wakeups, subscriptions, holds):
             listener.listen(store.signals)
@@ -128,7 +128,7 @@ async def open_house(
             runs=runs,
             tools=ToolListing(toolbox),
             streams=streams,
-            event_log=EventLog(database=database, clock=clock, wakeups=wakeups),
+            event_log=EventLog(database=database, wakeups=wakeups),
             rates=_rates(settings, clock),
             allowed_origins=frozenset(settings.allowed_origins),
         )
@@ -180,20 +180,14 @@ def _issuers(settings: Settings, clock: Clock) -> dict[str, KeyRing]:
     if settings.jwt_issuer is not None and settings.jwt_jwks is not None:
         issuers[settings.jwt_issuer] = FetchedKeys(partial(read_key_set, settings.jwt_jwks), clock)
     if settings.env is not Environment.PRODUCTION:
-        issuers[DEVELOPMENT_ISSUER] = FixedKeys(_development_issuer(settings, clock).keys())
+        local = development_issuer(settings.data_dir, clock, kept=kept)
+        issuers[DEVELOPMENT_ISSUER] = FixedKeys(local.keys())
     return issuers
 
 
 def _rates(settings: Settings, clock: Clock) -> Rates | None:
     per_minute = settings.rate_per_minute
     return Rates(clock, per_minute=per_minute) if per_minute else None
-
-
-def _development_issuer(settings: Settings, clock: Clock) -> DevelopmentIssuer:
-    document = kept(
-        settings.data_dir / ISSUER_FILE, lambda: DevelopmentIssuer.fresh(clock).document()
-    )
-    return DevelopmentIssuer.from_document(document)
 
 
 def _providers(settings: Settings, clock: Clock) -> ProviderDirectory:

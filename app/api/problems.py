@@ -17,6 +17,7 @@ from starlette.responses import Response
 
 from app.api.codes import RETRY_AFTER_S, answer_of
 from app.api.wire import Document, SparseDocument
+from app.engine.json_text import pointer_token
 from app.errors import TurngateError
 from app.service.rates import RateLimited
 from app.service.refusals import FieldFault, NotFound, Refusal, RequestInvalid, ScopeMissing
@@ -190,7 +191,7 @@ def _pointer(loc: tuple[int | str, ...], body: object) -> str:
             here = here[part]
         else:
             continue
-        pointer += "/" + str(part).replace("~", "~0").replace("/", "~1")
+        pointer += "/" + pointer_token(str(part))
     return pointer
 
 

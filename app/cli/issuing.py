@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from app.service.clock import SystemClock
-from app.service.development import ISSUER_FILE, DevelopmentIssuer
+from app.service.development import development_issuer
 from app.settings import Environment
 from app.store.private_file import kept
 
@@ -26,8 +26,5 @@ def issue(settings: Settings, order: TokenOrder) -> str:
     if settings.env is Environment.PRODUCTION:
         raise NoDevelopmentIssuer("production takes tokens of TURNGATE_JWT_ISSUER alone")
     clock = SystemClock()
-    document = kept(
-        settings.data_dir / ISSUER_FILE, lambda: DevelopmentIssuer.fresh(clock).document()
-    )
-    issuer = DevelopmentIssuer.from_document(document)
+    issuer = development_issuer(settings.data_dir, clock, kept=kept)
     return issuer.token(order, audience=settings.jwt_audience, clock=clock)

@@ -3,7 +3,8 @@
 The canonical bytes are RFC 8785. The same bytes are matched, shown, signed and executed, so this is
 the only place that makes them; two calls are equal when theirs are. Text without a canonical form
 (duplicate keys, numbers that double precision cannot hold, lone surrogates) is refused here, before
-a gate, a person or a tool sees it. `strict_loads` reads any JSON text by the same rules.
+a gate, a person or a tool sees it, and so is NUL. `strict_loads` reads any JSON text by the same
+rules, but takes NUL.
 
 The text is parsed once, by the C parser. Its hooks leave a `_Flaw` in place of what they refuse,
 and only a text that has one is walked again, to say where.
@@ -21,9 +22,11 @@ from typing import TYPE_CHECKING, Final
 
 import rfc8785
 
-from app.engine.json_text import kind_of
+from app.engine.json_text import kind_of, pointer_token
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pydantic import JsonValue
 
 MAX_ARGUMENT_BYTES: Final = 1024 * 1024
@@ -34,6 +37,7 @@ _MAX_POINTER_CHARS: Final = 200
 
 _TOO_BIG: Final = "a number beyond 2^53-1 in magnitude; send it as a string"
 _NO_BRACKET: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[^"\[\]{}]+', re.DOTALL)
+_NUL_ESCAPE: Final = "\\u0000"
 _SURROGATE_ESCAPE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _NESTING: Final = {"[": 1, "{": 1, "]": -1, "}": -1}
@@ -112,7 +116,26 @@ def _read_object(text: str | bytes) -> dict[str, JsonValue]:
     value = strict_loads(text)
     if not isinstance(value, dict):
         raise JsonDefect(f"expected a JSON object, found {kind_of(value)}")
+    for pointer in _places_of_nul(value) if _NUL_ESCAPE in _text_of(text) else ():
+        raise JsonDefect("a NUL character, which no tool is given", pointer=pointer)
     return value
+
+
+def _places_of_nul(value: JsonValue, pointer: str = "") -> Iterator[str]:
+    match value:
+        case str() if "\0" in value:
+            yield pointer
+        case dict():
+            for key, item in value.items():
+                inner = f"{pointer}/{pointer_token(key)}"
+                if "\0" in key:
+                    yield inner
+                yield from _places_of_nul(item, inner)
+        case list():
+            for index, item in enumerate(value):
+                yield from _places_of_nul(item, f"{pointer}/{index}")
+        case _:
+            pass
 
 
 def _text_of(data: str | bytes) -> str:
@@ -218,7 +241,7 @@ def _first_defect(value: object, pointer: str = "") -> JsonDefect | None:
         case _Flaw(defect=defect, key=None):
             return JsonDefect(defect, pointer=pointer)
         case _Flaw(defect=defect, key=str() as key):
-            return JsonDefect(defect, pointer=_member(pointer, key))
+            return JsonDefect(defect, pointer=f"{pointer}/{pointer_token(key)}")
         case str() if _has_surrogate(value):
             return JsonDefect("a lone surrogate", pointer=pointer)
         case list():
@@ -232,14 +255,10 @@ def _first_defect(value: object, pointer: str = "") -> JsonDefect | None:
 
 
 def _defect_of_member(pointer: str, key: str, item: object) -> JsonDefect | None:
-    inner = _member(pointer, key)
+    inner = f"{pointer}/{pointer_token(key)}"
     if _has_surrogate(key):
         return JsonDefect("a key with a lone surrogate", pointer=inner)
     return _first_defect(item, inner)
-
-
-def _member(pointer: str, key: str) -> str:
-    return f"{pointer}/{key.replace('~', '~0').replace('/', '~1')}"
 
 
 def _has_surrogate(text: str) -> bool:

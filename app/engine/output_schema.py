@@ -14,6 +14,8 @@ from referencing import Registry
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012
 
+from app.engine.json_text import pointer_token
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -69,8 +71,7 @@ def _is_missing(error: ValidationError) -> bool:
 
 
 def _pointer(error: ValidationError | SchemaError) -> str:
-    steps = (str(step).replace("~", "~0").replace("/", "~1") for step in error.absolute_path)
-    return "".join(f"/{step}" for step in steps) or "/"
+    return "".join(f"/{pointer_token(str(step))}" for step in error.absolute_path) or "/"
 
 
 def _require_resolvable(schema: Mapping[str, object]) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
+from app.engine.json_text import pointer_token
 from app.log.upcasters import upcast
 from app.policy.taint import Trust
 
@@ -138,7 +139,7 @@ _CONTAINERS: Final = [_Bounds(_SHORT_TEXT, bound) for bound in (*_halved(CUT_TEX
 def _within(document: dict[str, Any], bounds: _Bounds) -> bytes:
     pointers: list[str] = []
     data = {
-        key: _cut(item, bounds, f"/{_token(key)}", pointers)[0]
+        key: _cut(item, bounds, f"/{pointer_token(key)}", pointers)[0]
         for key, item in document["data"].items()
     }
     return orjson.dumps({**document, "data": data, **({"cut": pointers} if pointers else {})})
@@ -155,7 +156,7 @@ def _cut(value: Any, bounds: _Bounds, pointer: str, pointers: list[str]) -> tupl
     kept: dict[str | int, Any] = {}
     size = 2
     for key, item in pairs:
-        kept[key], taken = _cut(item, bounds, f"{pointer}/{_token(str(key))}", pointers)
+        kept[key], taken = _cut(item, bounds, f"{pointer}/{pointer_token(str(key))}", pointers)
         size += taken + (len(key.encode()) + 4 if isinstance(key, str) else 0)
     if bounds.container is not None and size > bounds.container:
         pointers[known:] = [pointer]
@@ -169,7 +170,3 @@ def _cut_text(text: str, bounds: _Bounds, pointer: str, pointers: list[str]) -> 
         return text, len(raw) + 3
     pointers.append(pointer)
     return raw[: bounds.text].decode(errors="ignore"), bounds.text + 3
-
-
-def _token(key: str) -> str:
-    return key.replace("~", "~0").replace("/", "~1")

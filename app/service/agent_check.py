@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from app.engine.json_text import pointer_token
 from app.engine.output_schema import require_usable
 from app.policy.capability import parse_capabilities
 from app.policy.grants import GrantPolicy
@@ -97,9 +98,9 @@ def _tool_faults(spec: AgentSpec, around: Surroundings) -> Iterator[FieldFault]:
 def _rule_names(spec: AgentSpec, around: Surroundings) -> Iterator[FieldFault]:
     """A rule under a misspelt name would protect nothing, so a name must be able to match."""
     for name in spec.approval:
-        yield from _unmatched(name, f"/approval/{_token(name)}", around)
+        yield from _unmatched(name, f"/approval/{pointer_token(name)}", around)
     for name in spec.assurance.tools:
-        yield from _unmatched(name, f"/assurance/tools/{_token(name)}", around)
+        yield from _unmatched(name, f"/assurance/tools/{pointer_token(name)}", around)
     for at, rule in enumerate(spec.dispatch_rules):
         yield from _unmatched(rule.tool, f"/dispatch_rules/{at}/tool", around)
 
@@ -107,10 +108,6 @@ def _rule_names(spec: AgentSpec, around: Surroundings) -> Iterator[FieldFault]:
 def _unmatched(name: str, pointer: str, around: Surroundings) -> Iterator[FieldFault]:
     if name != "*" and not _may_match(name, around):
         yield FieldFault(pointer, f"no tool can be called {name!r}")
-
-
-def _token(name: str) -> str:
-    return name.replace("~", "~0").replace("/", "~1")
 
 
 def _may_match(name: str, around: Surroundings) -> bool:

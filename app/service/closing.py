@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, assert_never
 from app.engine.arguments import sha256_hex
 from app.log.approvals import ApprovalRequested
 from app.log.envelope import NewEvent
-from app.log.payload import UsageTotals
 from app.log.runs import Envelope, RunCheckpointed, RunCompleted, RunFailed, RunPaused
 from app.service.asking import requests
+from app.turn.reply_facts import usage_totals
 from app.turn.result import EndedBy
 from app.turn.texts import redefined_reason
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from app.engine.agent_run import AgentRun
-    from app.engine.usage import Usage
+    from app.log.payload import UsageTotals
     from app.log.records import ApprovalRecord, RunRecord
     from app.service.binding import Bound
     from app.service.clock import Clock
@@ -69,11 +69,6 @@ class Turn:
             supersedes=None if asked is None else asked.id,
             reason=reason if is_changed else call.reason,
         )
-
-
-def totals(usage: Usage) -> UsageTotals:
-    """The engine's usage in the log's words."""
-    return UsageTotals.model_validate(usage.model_dump())
 
 
 def closing(
@@ -127,7 +122,7 @@ def _pause(
 
 
 def _end(turn: Turn, result: TurnResult) -> NewEvent:
-    usage = totals(turn.machine.usage())
+    usage = usage_totals(turn.machine.usage())
     capped = result.ended_by is not EndedBy.ANSWER
     if capped and not result.text.strip():
         return failed(
@@ -151,5 +146,5 @@ def _end(turn: Turn, result: TurnResult) -> NewEvent:
 def _failure(turn: Turn, result: TurnResult) -> NewEvent:
     reason = result.failure or result.mid_stream_failure
     code, message = ("internal", "") if reason is None else (reason.kind.value, reason.message)
-    usage = totals(turn.machine.usage())
+    usage = usage_totals(turn.machine.usage())
     return failed(turn.run, turn.turn_id, code=code, message=message, usage=usage)

@@ -15,7 +15,8 @@ from app.trust.keys import CHANCE_BYTES, SigningKey, derive_signing_key, read_si
 from app.trust.refusal import Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from app.service.clock import Clock
     from app.trust.keys import PublicKey
@@ -24,6 +25,17 @@ DEVELOPMENT_ISSUER: Final = "turngate-development"
 DEFAULT_TTL_S: Final = 3600
 # The name under which its document is kept, by whoever keeps it.
 ISSUER_FILE: Final = "dev-issuer.json"
+
+
+def development_issuer(
+    data_dir: Path, clock: Clock, *, kept: Callable[[Path, Callable[[], bytes]], bytes]
+) -> DevelopmentIssuer:
+    """The issuer of this machine, made at the first use. Raises IssuerUnreadable.
+
+    `kept` gives the content of a file, or puts there what it is to hold.
+    """
+    document = kept(data_dir / ISSUER_FILE, lambda: DevelopmentIssuer.fresh(clock).document())
+    return DevelopmentIssuer.from_document(document)
 
 
 class IssuerUnreadable(ValueError):

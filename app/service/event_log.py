@@ -5,8 +5,8 @@ A page is ascending and never waits with a session open: a database connection i
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias, assert_never
 
 from app.log.queries import LogScope, audit_scope
@@ -22,11 +22,9 @@ if TYPE_CHECKING:
 
     from app.log.envelope import Event
     from app.service.caller import Caller
-    from app.service.clock import Clock
     from app.service.ports import Database, Session
     from app.service.wakeups import Wakeups
 
-LOOK_AGAIN_S: Final = 1.0
 # Long logs of long texts: a page that has become this big ends before its limit.
 PAGE_BYTES: Final = 4 * 1024 * 1024
 READ_EVENTS: Final = 200
@@ -105,30 +103,22 @@ async def visible_log(session: Session, caller: Caller, subject: Subject) -> Vis
 class EventLog:
     """The use cases that read pages of events."""
 
-    def __init__(self, *, database: Database, clock: Clock, wakeups: Wakeups) -> None:
+    def __init__(self, *, database: Database, wakeups: Wakeups) -> None:
         self._database = database
-        self._clock = clock
         self._wakeups = wakeups
 
     async def page(
         self, caller: Caller, subject: Subject, *, after: int, limit: int, wait_s: float = 0.0
     ) -> EventPage:
         """The events after a seq; waits up to `wait_s` seconds for a first one."""
-        end = self._clock.monotonic() + wait_s
         async with self._database.session(caller.tenant) as session:
             scope = (await visible_log(session, caller, subject)).scope
-        with self._wakeups.of_conversation(scope.conversation_id) as stirred:
-            while True:
-                stirred.clear()
-                page = await self._read(caller.tenant, scope, after=after, limit=limit)
-                left = end - self._clock.monotonic()
-                if page.items or left <= 0 or self._wakeups.is_closing:
-                    return page
-                try:
-                    async with asyncio.timeout(min(left, LOOK_AGAIN_S)):
-                        await stirred.wait()
-                except TimeoutError:
-                    continue
+        return await self._wakeups.until(
+            partial(self._read, caller.tenant, scope, after=after, limit=limit),
+            lambda page: bool(page.items),
+            conversation_id=scope.conversation_id,
+            seconds=wait_s,
+        )
 
     async def event(self, caller: Caller, conversation_id: str, seq: int) -> Event:
         """One event of a conversation, whole. Raises NotFound."""

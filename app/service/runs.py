@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 import orjson
@@ -35,9 +34,6 @@ if TYPE_CHECKING:
     from app.service.ports import Database, Session, Transaction
     from app.service.requests import RunRequest
     from app.service.wakeups import Wakeups
-
-# A wake-up is only a hint, so whoever waits for a run looks again after so many seconds.
-LOOK_AGAIN_S = 1.0
 
 
 class Runs:
@@ -105,23 +101,19 @@ class Runs:
 
     async def settled(self, caller: Caller, run_id: str, seconds: float) -> RunRecord:
         """The run once it is paused or over, or as it is after so many seconds."""
-        end = self._clock.monotonic() + seconds
         async with self._database.session(caller.tenant) as session:
-            run = await visible_run(session, caller, run_id)
-        with self._wakeups.of_conversation(run.conversation_id) as stirred:
-            while True:
-                stirred.clear()
-                async with self._database.session(caller.tenant) as session:
-                    run = await _known(session, run_id)
-                left = end - self._clock.monotonic()
-                is_settled = run.status == "paused" or run.is_ended
-                if is_settled or left <= 0 or self._wakeups.is_closing:
-                    return run
-                try:
-                    async with asyncio.timeout(min(left, LOOK_AGAIN_S)):
-                        await stirred.wait()
-                except TimeoutError:
-                    continue
+            conversation_id = (await visible_run(session, caller, run_id)).conversation_id
+
+        async def look() -> RunRecord:
+            async with self._database.session(caller.tenant) as session:
+                return await _known(session, run_id)
+
+        return await self._wakeups.until(
+            look,
+            lambda run: run.status == "paused" or run.is_ended,
+            conversation_id=conversation_id,
+            seconds=seconds,
+        )
 
     async def _agent(self, tx: Transaction, caller: Caller, request: RunRequest) -> AgentRecord:
         """The agent that is asked for, if its caller may have one run more."""

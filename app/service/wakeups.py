@@ -7,20 +7,26 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Final, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
 
     from app.log.envelope import Event
+    from app.service.clock import Clock
     from app.service.ports import Signals
+
+# A hint may be lost, so whoever waits looks again after so many seconds.
+LOOK_AGAIN_S: Final = 1.0
+_Seen = TypeVar("_Seen")
 
 
 class Wakeups:
     """Waiters by conversation; one set of them for commits of this and of other processes."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self._waiting: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
         self.is_closing = False
 
@@ -47,6 +53,27 @@ class Wakeups:
             self._waiting[conversation_id].discard(stirred)
             if not self._waiting[conversation_id]:
                 del self._waiting[conversation_id]
+
+    async def until(
+        self,
+        look: Callable[[], Awaitable[_Seen]],
+        enough: Callable[[_Seen], bool],
+        *,
+        conversation_id: str,
+        seconds: float,
+    ) -> _Seen:
+        """What `look` sees once it is enough, or when the time is up or the process goes down."""
+        end = self._clock.monotonic() + seconds
+        with self.of_conversation(conversation_id) as stirred:
+            while True:
+                stirred.clear()
+                seen = await look()
+                left = end - self._clock.monotonic()
+                if enough(seen) or left <= 0 or self.is_closing:
+                    return seen
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(min(left, LOOK_AGAIN_S)):
+                        await stirred.wait()
 
     def _committed(self, conversation_id: str, _events: Sequence[Event]) -> None:
         self._stir(conversation_id)

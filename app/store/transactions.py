@@ -9,12 +9,13 @@ import asyncpg
 import orjson
 
 from app.errors import IdempotencyInProgress, IdempotencyMismatch
+from app.log.queries import audit_scope
 from app.log.records import ConversationRecord, StoredAnswer
 from app.store import records
 from app.store.append import Opening, Outcome, later_rounds, write, write_later_rounds
 from app.store.sealing import Tail, seal, whole_ms
 from app.store.sessions import StoreSession
-from app.store.texts import escape, json_text
+from app.store.texts import escape, json_text, unescape
 from app.store.wakes import enqueue_wakes
 
 if TYPE_CHECKING:
@@ -97,11 +98,6 @@ UPDATE approver_keys SET revoked_at = coalesce(revoked_at, $3), reset_at = $3
 WHERE tenant = $1 AND principal = $2 AND reset_at IS NULL"""
 
 
-def audit_conversation_id(tenant: str) -> str:
-    """The id under which the tenant's own log is read with a LogScope."""
-    return f"audit_{escape(tenant)}"
-
-
 class StoreTransaction(StoreSession):
     """One request's writes. `written` holds what was appended, to be told after the commit."""
 
@@ -180,7 +176,7 @@ class StoreTransaction(StoreSession):
 
     async def append_audit(self, events: Sequence[NewEvent], *, now: datetime) -> None:
         """Append to the tenant's own log, which is opened on first use."""
-        conversation_id = f"audit_{self._tenant}"
+        conversation_id = audit_scope(unescape(self._tenant)).conversation_id
         if conversation_id not in self._locked and await self._lock(conversation_id) is None:
             await self._connection.execute(
                 _OPEN_AUDIT_LOG, self._tenant, conversation_id, 0, Tail().hash, whole_ms(now)

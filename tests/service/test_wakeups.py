@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
 from app.service.wakeups import Wakeups
+from tests.support.stepped_clock import SteppedClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,7 +30,7 @@ class Bell:
 
 
 def listening() -> tuple[Bell, Wakeups]:
-    bell, wakeups = Bell(), Wakeups()
+    bell, wakeups = Bell(), Wakeups(SteppedClock())
     wakeups.listen(cast("Signals", bell))
     return bell, wakeups
 
@@ -70,3 +71,30 @@ def test_whoever_waits_when_the_process_goes_down_is_stirred() -> None:
         assert wakeups.is_closing
         assert one.is_set()
         assert other.is_set()
+
+
+async def test_whoever_waits_for_enough_looks_again_when_stirred() -> None:
+    bell, wakeups = listening()
+    seen: list[int] = []
+
+    async def look() -> int:
+        seen.append(len(seen))
+        bell.head[0]("conv_1", 1)
+        return len(seen)
+
+    found = await wakeups.until(look, lambda n: n == 3, conversation_id="conv_1", seconds=60)
+    assert (found, seen) == (3, [0, 1, 2])
+
+
+async def test_nobody_waits_when_the_time_is_up_or_the_process_goes_down() -> None:
+    _, wakeups = listening()
+
+    async def look() -> str:
+        return "not yet"
+
+    def never(seen: str) -> bool:
+        return False
+
+    assert await wakeups.until(look, never, conversation_id="c", seconds=0) == "not yet"
+    wakeups.close()
+    assert await wakeups.until(look, never, conversation_id="c", seconds=60) == "not yet"

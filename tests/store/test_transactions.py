@@ -17,7 +17,6 @@ from app.log.queries import LogScope, Page
 from app.log.records import AgentRecord, KeyRecord, StoredAnswer
 from app.store import connections
 from app.store.open import Store
-from app.store.transactions import audit_conversation_id
 from tests.support.postgres import NOON, Talk, after, new_id
 
 if TYPE_CHECKING:
@@ -228,7 +227,7 @@ async def test_the_audit_log_is_read_by_scope_and_is_no_conversation(
 ) -> None:
     registered = NewEvent(KeyRegistered(resource={"id": "key_1"}, by="alice"))
     await asyncio.gather(*(_audit(store, tenant, registered) for _ in range(5)))
-    scope = LogScope(audit_conversation_id(tenant))
+    scope = LogScope(f"audit_{tenant}")
     async with store.database.transaction(tenant) as tx:
         events = await tx.events(scope, after=0, limit=9)
         assert [(event.seq, event.type) for event in events] == [

@@ -179,7 +179,7 @@ def edge_of(store: Store, clock: SteppedClock, *, open_runs: int = 1000) -> Edge
     registry = ToolRegistry(builtin_tools(clock, OutboundHttp()))
     toolbox = Toolbox(registry, files=store.workspace, clock=clock)
     binder = Binder(toolbox=toolbox, providers=providers)
-    wakeups = Wakeups()
+    wakeups = Wakeups(clock)
     wakeups.listen(store.signals)
     return Edge(
         database=database,
@@ -199,7 +199,7 @@ def edge_of(store: Store, clock: SteppedClock, *, open_runs: int = 1000) -> Edge
             holds=HoldGate(clock),
             limits=StreamLimits(10, 5),
         ),
-        event_log=EventLog(database=database, clock=clock, wakeups=wakeups),
+        event_log=EventLog(database=database, wakeups=wakeups),
         registry=CollectorRegistry(),
         seal_keys={"seal_1": SEAL.public},
         allowed_origins=frozenset({"https://app.example"}),

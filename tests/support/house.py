@@ -128,7 +128,7 @@ class House:
             ToolRegistry(self.tools.registered()), files=self.store.workspace, clock=self.clock
         )
         self.binder = Binder(toolbox=toolbox, providers=self.script)
-        self.wakeups = Wakeups()
+        self.wakeups = Wakeups(self.clock)
         self.wakeups.listen(self.store.signals)
         self.approvals = Approvals(database=database, clock=self.clock, binder=self.binder)
         self.runs = Runs(database=database, clock=self.clock, wakeups=self.wakeups, open_runs=1000)
