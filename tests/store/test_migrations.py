@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import count
 from time import perf_counter
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
@@ -16,25 +16,26 @@ from app.errors import StoreUnavailable
 from app.store.migrations import HEAD, alembic_config, migrate
 from app.store.open import Store
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 pytestmark = pytest.mark.postgres
+
+_numbers = count(1)
 
 
 @pytest.fixture
-def empty(dsn: str) -> Iterator[str]:
-    """A database of the same server with nothing in it."""
+def empty(dsn: str) -> str:
+    """A database of the same server with nothing in it.
 
-    async def run(*statements: str) -> None:
+    It goes with the server: dropping it would wait for whatever every other backend is doing.
+    """
+    name = f"empty_{next(_numbers)}"
+
+    async def create() -> None:
         connection = await asyncpg.connect(dsn)
-        for statement in statements:
-            await connection.execute(statement)
+        await connection.execute(f"CREATE DATABASE {name}")
         await connection.close()
 
-    asyncio.run(run("CREATE DATABASE empty"))
-    yield urlunsplit(urlsplit(dsn)._replace(path="/empty"))
-    asyncio.run(run("DROP DATABASE empty WITH (FORCE)"))
+    asyncio.run(create())
+    return urlunsplit(urlsplit(dsn)._replace(path=f"/{name}"))
 
 
 def test_several_replicas_migrate_an_empty_database_at_once(empty: str) -> None:
