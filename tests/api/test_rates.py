@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import httpx
 import pytest
+from prometheus_client import CollectorRegistry
 
 from app.api.app import build_app
 from app.service.rates import Rates
@@ -20,7 +21,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 async def test_too_many_requests_are_refused_until_there_is_room(world: ApiWorld) -> None:
     rates = Rates(world.clock, per_minute=2)
-    app = build_app(replace(world.edge, rates=rates))
+    app = build_app(replace(world.edge, rates=rates, registry=CollectorRegistry()))
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://turngate.test") as http:
         limited = replace(world, http=http)

@@ -11,7 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.engine.arguments import Arguments, Malformed, canonical_bytes, parse_arguments
+from app.engine.arguments import (
+    Arguments,
+    Malformed,
+    canonical_bytes,
+    parse_arguments,
+    strict_loads,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -115,11 +121,32 @@ def test_long_identifiers_travel_as_strings() -> None:
     assert accepted(text).canonical == text.encode()
 
 
-def test_pairs_of_surrogates_and_nul_characters_are_ordinary_text() -> None:
-    value = accepted(
-        '{"a":"\\ud83d\\ude00","b":"\\u0000","\\ud83d\\ude00":["\\ud83d\\ude00"]}'
-    ).value
-    assert value == {"a": "\U0001f600", "b": "\x00", "\U0001f600": ["\U0001f600"]}
+def test_pairs_of_surrogates_are_ordinary_text() -> None:
+    value = accepted('{"a":"\\ud83d\\ude00","\\ud83d\\ude00":["\\ud83d\\ude00"]}').value
+    assert value == {"a": "\U0001f600", "\U0001f600": ["\U0001f600"]}
+
+
+@pytest.mark.parametrize(
+    ("text", "pointer"),
+    [
+        ('{"a":"x\\u0000"}', "/a"),
+        ('{"a":[1,{"b":"\\u0000"}]}', "/a/1/b"),
+        ('{"a":[],"b\\u0000":1}', "/b\0"),
+    ],
+    ids=["in_a_text", "inside", "in_a_key"],
+)
+def test_a_nul_character_never_reaches_a_tool(text: str, pointer: str) -> None:
+    assert refused(text) == refused(text.encode())
+    assert refused(text).pointer == pointer
+    assert "a NUL character" in refused(text).defect
+
+
+def test_what_only_looks_like_nul_is_ordinary_text() -> None:
+    assert accepted('{"a":"\\\\u0000"}').value == {"a": "\\u0000"}
+
+
+def test_a_text_that_is_no_argument_may_hold_nul() -> None:
+    assert strict_loads('["\\u0000"]') == ["\0"]
 
 
 def test_text_and_bytes_read_alike() -> None:
@@ -210,20 +237,22 @@ def test_the_digest_is_that_of_the_canonical_bytes() -> None:
     assert empty.sha256 == "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"
 
 
+TAKEN = st.characters(exclude_categories=["Cs"], exclude_characters="\0")
+KEYS = st.text(TAKEN, max_size=4)
 LEAVES = (
     st.none()
     | st.booleans()
     | st.integers(-(2**53) + 1, 2**53 - 1)
     | st.floats(-(2.0**53) + 1, 2.0**53 - 1)
-    | st.text(st.characters(exclude_categories=["Cs"]))
+    | st.text(TAKEN)
 )
 VALUES = st.recursive(
-    LEAVES, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner)
+    LEAVES, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner)
 )
 
 
 @settings(max_examples=60)
-@given(st.dictionaries(st.text(max_size=4), VALUES, max_size=6), st.booleans())
+@given(st.dictionaries(KEYS, VALUES, max_size=6), st.booleans())
 def test_canonicalising_twice_changes_nothing(value: dict[str, JsonValue], ascii_: bool) -> None:
     """T25, F81: and what a card or a tool parses from the canonical bytes is the value itself."""
     first = accepted(json.dumps(value, ensure_ascii=ascii_))
