@@ -31,10 +31,9 @@ from app.api.approval_documents import (
 )
 from app.api.codes import answer_of
 from app.api.edge import Call, Calling, Reading, Writing
-from app.api.paging import Cursor, Limit, cut_page, page_of
+from app.api.paging import Cursor, Limit, TextFilter, cut_page, page_of
 from app.api.problems import Problem, problem_of, request_id_of
 from app.api.routes import EdgeRoute, Endpoint, Routes, WriteRoute
-from app.api.run_routes import TextFilter
 from app.errors import TurngateError
 from app.service.refusals import DecisionRefusal
 from app.service.requests import Decided, Verdict

@@ -17,6 +17,8 @@ from app.api.event_documents import Event
 PROTOCOL: Final = "turngate.v1"
 DEFAULT_WINDOW: Final = 256
 MAX_WINDOW: Final = 4096
+# Seconds in which a client has to take one frame, or one server-sent event.
+SEND_S: Final = 60.0
 
 Mode = Literal["replay", "hold"]
 Seq = Annotated[int, Field(ge=0, le=2**53 - 1)]

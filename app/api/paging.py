@@ -28,6 +28,7 @@ def _digits(text: object) -> object:
 
 Digits = BeforeValidator(_digits)
 Limit = Annotated[int, Field(ge=1, le=MAX_LIMIT), Digits, Query(description="Items of a page")]
+TextFilter = Annotated[str | None, Query(max_length=255, pattern=r"^[^\x00]+$")]
 Cursor = Annotated[str | None, Query(description="`next_cursor` of the page before")]
 
 

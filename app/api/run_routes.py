@@ -10,7 +10,7 @@ from starlette.requests import Request
 from typing_extensions import override
 
 from app.api.edge import Call, Reading, Writing
-from app.api.paging import Cursor, Limit, cut_page, page_of
+from app.api.paging import Cursor, Limit, TextFilter, cut_page, page_of
 from app.api.routes import Endpoint, Routes, WriteRoute
 from app.api.run_documents import CreateRun, Run, RunList, run_document
 from app.service.refusals import FieldFault, RequestInvalid
@@ -61,7 +61,6 @@ async def create_run(call: Writing, body: CreateRun, response: Response) -> Run:
 RunStatusFilter = Annotated[
     Literal["queued", "running", "paused", "completed", "failed", "cancelled"] | None, Query()
 ]
-TextFilter = Annotated[str | None, Query(max_length=255, pattern=r"^[^\x00]+$")]
 
 
 @routes.read("/v1/runs", "list_runs", scope="runs:read")

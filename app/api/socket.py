@@ -17,7 +17,7 @@ import structlog
 from starlette.routing import WebSocketRoute
 
 from app.api.codes import answer_of
-from app.api.frames import CloseCode
+from app.api.frames import SEND_S, CloseCode
 from app.api.socket_frames import (
     LIVE,
     PONG,
@@ -56,7 +56,6 @@ if TYPE_CHECKING:
     Receive = Callable[[], Awaitable[Message]]
     Send = Callable[[Message], Awaitable[None]]
 
-SEND_S: Final = 60.0
 # A client that reads nothing cannot be told so; it gets this long to take the close frame.
 CLOSE_S: Final = 3.0
 

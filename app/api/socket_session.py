@@ -19,14 +19,12 @@ from typing import TYPE_CHECKING, Final, TypeAlias, assert_never
 from app.api.frames import AckFrame, AuthFrame, CloseCode, PingFrame, SubscribeFrame
 from app.api.socket_frames import BadFrame, read_frame
 from app.service.streams import Opening
-from app.trust.access_token import LEEWAY_S
 
 if TYPE_CHECKING:
     from app.service.access import Authenticated
     from app.service.caller import Caller
 
 PATIENCE: Final = timedelta(seconds=10)
-LEEWAY: Final = timedelta(seconds=LEEWAY_S)
 FRAMES_PER_S: Final = 50
 
 
@@ -128,14 +126,14 @@ class SocketSession:
         """Until the client is late, or its token over."""
         ends = [] if self._due is None else [self._due]
         if self._who is not None:
-            ends.append(self._who.expires_at + LEEWAY)
+            ends.append(self._who.ends_at)
         return max(0.0, (min(ends) - now).total_seconds())
 
     def overdue(self, now: datetime) -> Close:
         """What to do when that time has passed."""
         if self._who is None:
             return Close(CloseCode.AUTH, "auth.token", "expected an auth frame within 10 s")
-        if self._due is not None and now < self._who.expires_at + LEEWAY:
+        if self._due is not None and now < self._who.ends_at:
             detail = "expected a subscribe frame within 10 s"
             return Close(CloseCode.SUBSCRIBE_TIMEOUT, "request.invalid", detail)
         return Close(CloseCode.AUTH, "auth.token", "the access token is over")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, assert_never
 from starlette.responses import Response
 from typing_extensions import override
 
-from app.api.socket_session import LEEWAY
+from app.api.frames import SEND_S
 from app.errors import StoreUnavailable
 from app.log.envelope import Event, shown
 from app.service.refusals import FieldFault, RequestInvalid
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 MEDIA_TYPE: Final = "text/event-stream"
 COMMENT_S: Final = 15.0
-SEND_S: Final = 60.0
 _RETRY: Final = b"retry: 2000\n\n"
 _COMMENT: Final = b":\n\n"
 _HEADERS: Final = [
@@ -118,7 +117,7 @@ class EventStream(Response):
                     assert_never(item)
 
     def _set_alarm(self) -> None:
-        left = self._call.who.expires_at + LEEWAY - self._call.edge.clock.now()
+        left = self._call.who.ends_at - self._call.edge.clock.now()
         self._alarm.reschedule(asyncio.get_running_loop().time() + left.total_seconds())
 
     def _end_now(self) -> None:

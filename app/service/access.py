@@ -122,6 +122,11 @@ class Authenticated:
     issued_at: datetime
     jti: str | None
 
+    @property
+    def ends_at(self) -> datetime:
+        """When the token is over on every clock that is allowed for."""
+        return self.expires_at + timedelta(seconds=LEEWAY_S)
+
 
 class Access:
     """Recognises callers by their tokens; `issuers` maps each `iss` to its keys."""
@@ -193,8 +198,7 @@ class _Remembered:
     verified_at: float
 
     def holds(self, now: datetime, monotonic: float) -> bool:
-        unexpired = now < self.who.expires_at + timedelta(seconds=LEEWAY_S)
-        return unexpired and monotonic < self.verified_at + REMEMBER_S
+        return now < self.who.ends_at and monotonic < self.verified_at + REMEMBER_S
 
 
 def _authenticated(claims: AccessClaims) -> Authenticated:

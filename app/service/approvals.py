@@ -59,21 +59,18 @@ class Approvals:
 
     async def read(self, session: Session, caller: Caller, approval_id: str) -> ApprovalRecord:
         """One approval, never cut."""
-        caller.require("approvals:read", "approvals:decide")
         return await visible_approval(session, caller, approval_id)
 
     async def page(
         self, session: Session, caller: Caller, page: Page, filters: Mapping[str, str]
     ) -> list[ApprovalRecord]:
         """A page of the approvals within the caller's reach, newest first."""
-        caller.require("approvals:read", "approvals:decide")
         return await session.approvals(caller.reach, page, filters=filters)
 
     async def payload(
         self, session: Session, caller: Caller, approval_id: str, draft: DecisionDraft
     ) -> SignedPayload:
         """What the caller would sign for this decision; nothing is stored."""
-        caller.require("approvals:decide")
         approval = await visible_approval(session, caller, approval_id)
         binding = decisions.binding_of(approval)
         edit = draft.override_args
@@ -106,7 +103,6 @@ class Approvals:
         self, tx: Transaction, caller: Caller, approval_id: str, verdict: Verdict, jws: object
     ) -> Decided:
         """Take a signed decision. The first one wins; the same again changes nothing."""
-        caller.require("approvals:decide")
         seen = await visible_approval(tx, caller, approval_id)
         await tx.lock(seen.conversation_id)
         approval = await _known(tx, approval_id)
@@ -163,7 +159,6 @@ class Approvals:
         self, session: Session, caller: Caller, conversation_id: str
     ) -> list[SessionApprovalRecord]:
         """The standing consents of a conversation."""
-        caller.require("approvals:read", "approvals:decide")
         await visible_conversation(session, caller, conversation_id)
         return await session.session_approvals(conversation_id)
 
@@ -171,7 +166,6 @@ class Approvals:
         self, tx: Transaction, caller: Caller, conversation_id: str, tool: str
     ) -> None:
         """End the caller's own standing consents to a tool."""
-        caller.require("approvals:decide")
         await visible_conversation(tx, caller, conversation_id)
         await tx.lock(conversation_id)
         own = [

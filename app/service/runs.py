@@ -1,4 +1,7 @@
-"""Runs: create, read, list, cancel (service.md 4). Driving them is `driver`'s."""
+"""Runs: create, read, list, cancel (service.md 4). Driving them is `driver`'s.
+
+The edge checks the scope of a request; here is only what depends on what is asked for.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,6 @@ class Runs:
 
     async def create(self, tx: Transaction, caller: Caller, request: RunRequest) -> RunRecord:
         """Accept a run and enqueue it, in one transaction."""
-        caller.require("runs:write")
         if request.unattended:
             caller.require("triggers:write")
         agent = await self._agent(tx, caller, request)
@@ -73,7 +75,6 @@ class Runs:
 
     async def cancel(self, tx: Transaction, caller: Caller, run_id: str) -> RunRecord:
         """End a run now: its worker loses the lease, and what it left open is settled."""
-        caller.require("runs:write")
         run = await visible_run(tx, caller, run_id)
         conversation = await tx.lock(run.conversation_id)
         if conversation is None or not takes_part(caller, conversation):
@@ -89,14 +90,12 @@ class Runs:
 
     async def read(self, session: Session, caller: Caller, run_id: str) -> RunRecord:
         """One run."""
-        caller.require("runs:read", "runs:write")
         return await visible_run(session, caller, run_id)
 
     async def page(
         self, session: Session, caller: Caller, page: Page, filters: Mapping[str, str]
     ) -> list[RunRecord]:
         """A page of the runs within the caller's reach, newest first."""
-        caller.require("runs:read", "runs:write")
         return await session.runs(caller.reach, page, filters=filters)
 
     async def settled(self, caller: Caller, run_id: str, seconds: float) -> RunRecord:

@@ -9,21 +9,15 @@ from app.policy.capability import ALL_CAPABILITIES
 from app.policy.grants import GrantPolicy
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from app.policy.capability import CapabilitySet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundAgent:
-    """The stricter of a run's snapshot and the present agent (service.md 3).
-
-    `vetoes` maps a tool's name to the reason for which it is refused for good.
-    """
+    """The stricter of a run's snapshot and the present agent (service.md 3)."""
 
     name: str
     model: str
     instructions: str = ""
     grant_policy: GrantPolicy = field(default_factory=GrantPolicy)
     execution_ceiling: CapabilitySet = ALL_CAPABILITIES
-    vetoes: Mapping[str, str] = field(default_factory=dict)

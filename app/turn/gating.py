@@ -106,9 +106,7 @@ async def gate(ctx: TurnCtx, call: OpenCall, args: Arguments) -> Gated:
 
 
 async def veto(ctx: TurnCtx, call: OpenCall, args: Arguments) -> str | None:
-    """The reason why nobody may let the call run, by agent or by dispatch policy."""
-    if (reason := ctx.agent.vetoes.get(call.tool)) is not None:
-        return reason
+    """The reason why nobody may let the call run, by dispatch policy."""
     match await _pre_dispatch(ctx, call, args):
         case DispatchDeny(reason=reason):
             return reason
@@ -119,8 +117,6 @@ async def veto(ctx: TurnCtx, call: OpenCall, args: Arguments) -> str | None:
 async def _call_policy(
     ctx: TurnCtx, call: OpenCall, args: Arguments
 ) -> tuple[CallPolicy, Mutation | None]:
-    if (reason := ctx.agent.vetoes.get(call.tool)) is not None:
-        return CallPolicy(veto=reason), None
     decision = await _pre_dispatch(ctx, call, args)
     mutation = _mutation(ctx, decision)
     policy = CallPolicy(

@@ -152,7 +152,7 @@ async def test_t63_the_signed_bytes_run_although_policy_would_rewrite_them_now()
 async def test_t64_a_veto_added_after_approval_wins_and_is_recorded() -> None:
     world = world_of()
     first = await world.turn()
-    world.agent = replace(world.agent, vetoes={"post": "frozen"})
+    world.tools.by_name["post"].decision = DispatchDeny("frozen")
     await world.turn(approval_decisions=[approve(first.pending_approvals[0])])
     assert world.tools.ran == []
     assert world.journal.of(PolicyRechecked) == [

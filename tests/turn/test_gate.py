@@ -41,14 +41,6 @@ async def test_t81_a_veto_stands_above_missing_capabilities_and_above_an_approva
     assert (gated.outcome, gated.rule, gated.reason) == ("deny", "veto", "never")
 
 
-async def test_a_veto_of_the_agent_needs_no_word_of_the_tool() -> None:
-    world = one_call()
-    world.agent = replace(world.agent, vetoes={"post": "retired"})
-    await world.turn()
-    assert world.tools.gated == []
-    assert world.journal.of(ToolSettled)[0].outcome == "denied_by_policy"
-
-
 @dataclass(frozen=True)
 class Asked:
     id: str

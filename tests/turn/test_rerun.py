@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,6 +15,7 @@ from app.log.calls import (
     ToolStarted,
 )
 from app.policy.capability import ALL_CAPABILITIES, NO_CAPABILITIES
+from app.turn.ports import DispatchDeny
 from app.turn.result import EndedBy, TurnResult
 from tests.support.turn_provider import called, reply, said
 from tests.support.turn_tools import EGRESS, POST, READ, WRITE, MemoryTool
@@ -122,7 +122,7 @@ async def test_t138_ids_that_repeat_across_steps_have_different_keys() -> None:
 
 async def test_a_re_run_that_policy_refuses_ends_in_the_unknown_outcome() -> None:
     world = await started(idempotent=True)
-    world.agent = replace(world.agent, vetoes={"post": "frozen"})
+    world.tools.by_name["post"].decision = DispatchDeny("frozen")
     await world.turn()
     assert [one.outcome for one in world.journal.of(ToolSettled)] == ["outcome_unknown"]
     assert [one.reason for one in world.journal.of(PolicyRechecked)] == ["frozen"]
