@@ -294,7 +294,12 @@ class Driver:
             asked=drive.loaded.asked,
             outdated=drive.loaded.consents.outdated,
         )
-        events = closing(turn, result, tainted_by=tainted_by, clock=self._clock)
+        try:
+            events = closing(turn, result, tainted_by=tainted_by, clock=self._clock)
+        except Exception:
+            # What the turn came to stands, whatever is wrong with its end.
+            await recorder.record()
+            raise
         await self._finish(drive, [*await recorder.remaining(), *left_open, *events])
 
     async def _fail(self, drive: _Drive, recorder: TurnRecorder, code: str, message: str) -> None:

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from app.service import driver
 from tests.support.recorded_script import is_paired
 
 if TYPE_CHECKING:
+    from app.log.envelope import NewEvent
     from tests.support.house import House
 
 pytestmark = pytest.mark.postgres
@@ -136,3 +138,26 @@ async def test_a_tool_that_raises_is_an_error_result_and_the_run_goes_on(house: 
     (failed,) = await house.data(run, "tool.failed")
     assert failed["code"] == "tool_failed"
     assert "secret" not in str(await house.events(run))
+
+
+async def test_a_fault_in_the_end_of_a_turn_loses_nothing_that_the_turn_came_to(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next attempt finds the answer in the log, and the model is not asked again."""
+
+    def broken(*_: object, **__: object) -> list[NewEvent]:
+        raise RuntimeError("a fault of ours")
+
+    alice = await house.person()
+    await house.agent()
+    run = await alice.run("say done")
+    with monkeypatch.context() as patched:
+        patched.setattr(driver, "closing", broken)
+        await house.drive_once(run)
+    assert (await house.types(run))[-2:] == ["message.assistant", "step.completed"]
+    ended = "UPDATE conversations SET lease_until = now() WHERE id = $1"
+    await house.store.pool.execute(ended, run.conversation_id)
+    run = await house.drive(run)
+    assert run.answer is not None
+    assert run.answer["answer"] == "done"
+    assert len(house.script.requests) == 1
