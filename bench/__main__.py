@@ -42,19 +42,22 @@ async def measured(scratch: Path) -> Report:
 
 
 def machine() -> str:
-    """What the numbers were taken on."""
-    cores = len(os.sched_getaffinity(0))
+    """What the numbers are taken on, and how busy it is with other things."""
+    cores, load = len(os.sched_getaffinity(0)), os.getloadavg()[0]
     python = platform.python_version()
-    return f"{cores} cores shared by client, server and Postgres; Python {python}."
+    shared = f"{cores} cores shared by client, server and Postgres; Python {python}"
+    return f"{shared}; load average {load:.1f} before the first measure."
 
 
 def measure(*, write: bool) -> None:
     """Measure and show; with `write`, put it into the document as well."""
+    taken_on = machine()
     with TemporaryDirectory(prefix="turngate-bench-") as folder:
         report = uvloop.run(measured(Path(folder)))
     report.show()
+    print(taken_on)
     if write:
-        report.write(DOCUMENT, machine())
+        report.write(DOCUMENT, taken_on)
 
 
 if __name__ == "__main__":
