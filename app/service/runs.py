@@ -5,7 +5,7 @@ The edge checks the scope of a request; here is only what depends on what is ask
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import orjson
 
@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from app.service.ports import Database, Session, Transaction
     from app.service.requests import RunRequest
     from app.service.wakeups import Wakeups
+
+# More than one principal's requests can create at the same time, over all processes.
+AT_ONCE: Final = 100
 
 
 class Runs:
@@ -117,6 +120,10 @@ class Runs:
     async def _agent(self, tx: Transaction, caller: Caller, request: RunRequest) -> AgentRecord:
         """The agent that is asked for, if its caller may have one run more."""
         found = await tx.agent_and_open_runs(request.agent, caller.principal)
+        if found is not None and found[1] + AT_ONCE > self._open_runs:
+            # Near the bound, runs that are created at the same time are counted one by one.
+            await tx.lock_principal(caller.principal)
+            found = await tx.agent_and_open_runs(request.agent, caller.principal)
         if found is None:
             fault = FieldFault("/agent", "no such agent")
             raise AgentUnknown(f"there is no agent {request.agent!r}", faults=(fault,))

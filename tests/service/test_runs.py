@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from app.log.queries import Page
+from app.log.records import RunRecord
 from app.log.runs import AttachmentRef
 from app.service.refusals import (
     AgentUnknown,
@@ -23,7 +25,6 @@ from tests.support.clock import settle
 from tests.support.recorded_script import is_paired
 
 if TYPE_CHECKING:
-    from app.log.records import RunRecord
     from tests.support.house import House, Person
 
 pytestmark = pytest.mark.postgres
@@ -102,6 +103,16 @@ async def test_a_principal_has_so_many_open_runs_and_no_more(house: House) -> No
         await alice.run("say hi")
     await house.drive(first)
     await alice.run("say hi")
+
+
+async def test_runs_created_at_the_same_time_are_all_counted(house: House) -> None:
+    alice = await alice_of(house)
+    house.runs = Runs(
+        database=house.store.database, clock=house.clock, wakeups=house.wakeups, open_runs=2
+    )
+    said = [alice.run("say hi") for _ in range(6)]
+    made = await asyncio.gather(*said, return_exceptions=True)
+    assert Counter(type(one) for one in made) == {RunRecord: 2, OpenRunsExceeded: 4}
 
 
 async def test_enqueued_runs_are_driven_in_order_after_the_paused_one(house: House) -> None:
