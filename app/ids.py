@@ -5,12 +5,10 @@ Nothing here reads a clock or a random source; `app.service.clock` mints.
 
 from __future__ import annotations
 
-import re
 from typing import Final
 from uuid import UUID
 
 RANDOM_BYTES: Final = 10
-_ID = re.compile(r"[a-z]+_[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 
 
 def make_id(prefix: str, *, unix_ms: int, chance: bytes) -> str:
@@ -21,8 +19,3 @@ def make_id(prefix: str, *, unix_ms: int, chance: bytes) -> str:
     raw[6] = (raw[6] & 0x0F) | 0x70
     raw[8] = (raw[8] & 0x3F) | 0x80
     return f"{prefix}_{UUID(bytes=bytes(raw))}"
-
-
-def is_id(text: str, prefix: str) -> bool:
-    """Whether `text` has the form of an id with that prefix."""
-    return text.startswith(f"{prefix}_") and _ID.fullmatch(text) is not None

@@ -25,7 +25,6 @@ from app.api.socket import STREAM_ROUTES
 
 if TYPE_CHECKING:
     from starlette.routing import BaseRoute
-    from starlette.types import Lifespan
 
     from app.api.edge import Edge
 
@@ -43,11 +42,9 @@ _ROUTERS = (
 )
 
 
-def build_app(edge: Edge, *, lifespan: Lifespan[FastAPI] | None = None) -> FastAPI:
-    """The application around `edge`; `lifespan` starts and stops what runs beside it."""
-    app = FastAPI(
-        openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=lifespan
-    )
+def build_app(edge: Edge) -> FastAPI:
+    """The application around `edge`."""
+    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     app.state.edge = edge
     app.router.routes.extend([*STREAM_ROUTES, *_routes()])
     install_problems(app)

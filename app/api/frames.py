@@ -29,7 +29,6 @@ class CloseCode(IntEnum):
 
     END = 1000
     DRAIN = 1001
-    TOO_BIG = 1009
     INTERNAL = 1011
     SLOW = 1013
     PROTOCOL = 4400

@@ -67,8 +67,3 @@ class UsageTotals(Shape):
     cache_creation_input_tokens: int = 0
     tool_use_prompt_tokens: int = 0
     reasoning_tokens: int = 0
-
-    def plus(self, other: UsageTotals) -> UsageTotals:
-        """The sum, field by field."""
-        mine, theirs = self.model_dump(), other.model_dump()
-        return UsageTotals(**{name: count + theirs[name] for name, count in mine.items()})

@@ -149,16 +149,6 @@ class SessionApprovalRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class ExecutionRecord:
-    """What is known of one call's execution; at most one per (run, call)."""
-
-    run_id: str
-    call_id: str
-    attempt: int
-    settled: bool
-
-
-@dataclass(frozen=True, slots=True)
 class AgentRecord:
     """An agent as saved: `spec` is the full document of service.md 3, defaults filled in."""
 

@@ -65,8 +65,6 @@ class ToolProfile:
         )
 
 
-UNKNOWN_PROFILE: Final = ToolProfile(Origin.UNKNOWN)
-
 _LOCAL_READ: Final = frozenset({Capability.LOCAL_READ})
 _LOCAL_WRITE: Final = frozenset({Capability.LOCAL_WRITE})
 _CONNECTOR: Final = frozenset({Capability.FIXED_CONNECTOR_READ})

@@ -41,7 +41,7 @@ async def load(session: Session, binder: Binder, lease: Lease) -> Loaded:
     """Everything that driving the leased run takes. Raises MissingSnapshot."""
     run = lease.run
     scope = LogScope(run.conversation_id, run.id)
-    events = await session.events_of(scope, RUN_EVENTS, after=0, limit=None)
+    events = await session.events_of(scope, RUN_EVENTS)
     created = next((event for event in events if event.type == "run.created"), None)
     bound = binder.bind(lease.tenant, created, name=run.agent, present=lease.present)
     approvals = [] if run.started_at is None else await session.run_approvals(run.id)

@@ -18,6 +18,7 @@ from app.log.envelope import NewEvent
 from app.log.runs import ReasoningDelta, StepCompleted, StepStarted, TextDelta
 from app.service.limits import TokensSpent
 from app.turn import stream
+from app.turn.limits import STREAM_BOUND
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from app.service.ports import Leases
     from app.turn.ports import Fact
 
-CHANNEL_EVENTS: Final = 64
 EVENT_BYTES: Final = 2048
 FIRST_WAIT_S: Final = 0.020
 LONGEST_WAIT_S: Final = 0.100
@@ -99,7 +99,7 @@ class TurnRecorder:
 
     async def send(self, event: stream.TurnStreamEvent) -> None:
         """Take one piece of the stream; waits while 64 are on their way. Cancelling is safe."""
-        while len(self._channel) >= CHANNEL_EVENTS:
+        while len(self._channel) >= STREAM_BOUND:
             self._roomy.clear()
             await self._roomy.wait()
         self._channel.append(event)

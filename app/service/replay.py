@@ -140,7 +140,7 @@ def opens_conversation(run: RunRecord) -> bool:
 
 async def _history(session: Session, run: RunRecord) -> list[Message]:
     log = LogScope(run.conversation_id)
-    earlier = await session.events_of(log, HISTORY_EVENTS, after=0, limit=None)
+    earlier = await session.events_of(log, HISTORY_EVENTS)
     return fold_history(earlier, before_run=run.id)
 
 
@@ -148,7 +148,7 @@ async def stalled_turns(session: Session, run: RunRecord) -> int:
     """How many turns in a row have begun and got nowhere; also of a run that does not fold."""
     scope = LogScope(run.conversation_id, run.id)
     stalled = 0
-    for event in await session.events_of(scope, PROGRESS_EVENTS, after=0, limit=None):
+    for event in await session.events_of(scope, PROGRESS_EVENTS):
         stalled = stalled + 1 if event.type in {"run.started", "run.resumed"} else 0
     return stalled
 

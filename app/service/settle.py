@@ -72,7 +72,7 @@ def open_calls(events: Iterable[Event]) -> list[OpenCall]:
 async def settlements(session: Session, run: RunRecord) -> list[NewEvent]:
     """The events that close a run's open calls and cancel its pending approvals."""
     scope = LogScope(run.conversation_id, run.id)
-    log = await session.events_of(scope, CALL_EVENTS, after=0, limit=None)
+    log = await session.events_of(scope, CALL_EVENTS)
     events = [
         NewEvent(
             ApprovalResolved(

@@ -93,9 +93,6 @@ SELECT * FROM decisions WHERE tenant = $1 AND approval_id = ANY($2::text[]) ORDE
 SESSION_APPROVALS: Final = """
 SELECT * FROM session_approvals WHERE tenant = $1 AND conversation_id = $2 ORDER BY at, tool"""
 
-EXECUTIONS: Final = """
-SELECT run_id, call_id, attempt, settled FROM tool_executions WHERE tenant = $1 AND run_id = $2"""
-
 AGENT: Final = "SELECT * FROM agents WHERE tenant = $1 AND name = $2"
 
 AGENT_AND_OPEN_RUNS: Final = """
@@ -109,8 +106,6 @@ WHERE tenant = $1 AND ($2::timestamptz IS NULL OR (created_at, name) < ($2, $3::
 ORDER BY created_at DESC, name DESC LIMIT $4"""
 
 KEY: Final = "SELECT * FROM approver_keys WHERE tenant = $1 AND id = $2"
-
-KEY_BY_THUMBPRINT: Final = "SELECT * FROM approver_keys WHERE tenant = $1 AND thumbprint = $2"
 
 KEYS: Final = """
 SELECT * FROM approver_keys

@@ -20,10 +20,10 @@ from typing_extensions import override
 from app.errors import StoreUnavailable
 from app.store.connections import FORGETFUL, LOST, borrowed, open_pool
 from app.store.texts import unescape
-from app.store.wakes import ENTRYPOINT, enqueue_wakes, queries, queue_settings
+from app.store.wakes import ENTRYPOINT, queries, queue_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable
     from datetime import datetime
 
     from pgqueuer.models import Job
@@ -97,11 +97,6 @@ class StoreQueue:
         async with borrowed(self._pool) as connection:
             rows = await connection.fetch(_STRANDED, STRANDED)
         return [row["id"] for row in rows]
-
-    async def wake(self, conversation_ids: Sequence[str]) -> None:
-        """Enqueue conversations, in a transaction of their own."""
-        async with borrowed(self._pool) as connection, connection.transaction():
-            await enqueue_wakes(connection, conversation_ids)
 
     async def overdue(self, now: datetime, limit: int) -> list[tuple[str, str]]:
         """(tenant, approval id) of approvals that are pending past their time."""

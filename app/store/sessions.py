@@ -5,9 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-from app.log.records import ExecutionRecord
 from app.store import queries, records
-from app.store.texts import escape, unescape
+from app.store.texts import escape
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -95,14 +94,6 @@ class StoreSession:
         rows = await self._rows(queries.SESSION_APPROVALS, escape(conversation_id))
         return [records.session_approval(row) for row in rows]
 
-    async def executions(self, run_id: str) -> list[ExecutionRecord]:
-        """What is known of the run's executions; a worker's call is `delegating call/call`."""
-        rows = await self._rows(queries.EXECUTIONS, escape(run_id))
-        return [
-            ExecutionRecord(row["run_id"], unescape(row["call_id"]), row["attempt"], row["settled"])
-            for row in rows
-        ]
-
     async def agent(self, name: str) -> AgentRecord | None:
         """The agent as it is now."""
         row = await self._row(queries.AGENT, escape(name))
@@ -127,11 +118,6 @@ class StoreSession:
     async def key(self, key_id: str) -> KeyRecord | None:
         """The key, revoked or not."""
         row = await self._row(queries.KEY, escape(key_id))
-        return None if row is None else records.key(row)
-
-    async def key_by_thumbprint(self, thumbprint: str) -> KeyRecord | None:
-        """The key, whoever's it is."""
-        row = await self._row(queries.KEY_BY_THUMBPRINT, escape(thumbprint))
         return None if row is None else records.key(row)
 
     async def keys(self, principal: str, page: Page) -> list[KeyRecord]:
@@ -161,7 +147,7 @@ class StoreSession:
         return head or 0
 
     async def events_of(
-        self, scope: LogScope, types: Sequence[str], *, after: int, limit: int | None
+        self, scope: LogScope, types: Sequence[str], *, after: int = 0, limit: int | None = None
     ) -> list[Event]:
         """Ascending events of the given types, `private` included."""
         wanted = (escape(scope.conversation_id), after, limit, list(types))

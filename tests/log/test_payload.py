@@ -36,18 +36,6 @@ def test_unreported_usage_is_seven_zeros() -> None:
     }
 
 
-def test_usage_adds_up_field_by_field() -> None:
-    sum_ = UsageTotals(input_tokens=1, total_tokens=3).plus(
-        UsageTotals(input_tokens=10, output_tokens=4, total_tokens=30, reasoning_tokens=2)
-    )
-    assert sum_.model_dump() == NONE_REPORTED | {
-        "input_tokens": 11,
-        "output_tokens": 4,
-        "total_tokens": 33,
-        "reasoning_tokens": 2,
-    }
-
-
 def test_lists_of_ids_are_arrays() -> None:
     assert RunPaused(approvals=("appr_1",), questions=()).wire() == {
         "approvals": ["appr_1"],

@@ -26,7 +26,7 @@ from app.policy.gate import (
     escalation_reason,
 )
 from app.policy.grants import GrantPolicy
-from app.policy.profile import UNKNOWN_PROFILE, Origin, ToolProfile
+from app.policy.profile import Origin, ToolProfile
 
 EGRESS = frozenset({Capability.ARBITRARY_EGRESS})
 READ = frozenset({Capability.LOCAL_READ})
@@ -133,7 +133,7 @@ def test_under_taint_local_calls_and_fixed_connector_reads_run(profile: ToolProf
 
 def test_an_unregistered_tool_asks_even_when_clean() -> None:
     """T85."""
-    assert verdict(UNKNOWN_PROFILE, tainted=False) == "escalate"
+    assert verdict(ToolProfile(Origin.UNKNOWN), tainted=False) == "escalate"
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.policy.capability import ALL_CAPABILITIES, Capability, parse_capabilities
-from app.policy.profile import UNKNOWN_PROFILE, Origin, ToolProfile
+from app.policy.profile import Origin, ToolProfile
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def test_the_origin_and_annotations_give_the_required_set(case: Case) -> None:
 def test_an_unregistered_tool_requires_everything_whatever_it_says(read_only: bool) -> None:
     """T85, I11, I12."""
     assert quiet(Origin.UNKNOWN, read_only=read_only).required() == ALL_CAPABILITIES
-    assert UNKNOWN_PROFILE.required() == ALL_CAPABILITIES
+    assert ToolProfile(Origin.UNKNOWN).required() == ALL_CAPABILITIES
 
 
 def test_content_comes_in_through_open_fetching_and_unknown_tools() -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 async def stands(log: Logbook, decided: Mapping[str, ApprovalDecision] | None = None) -> Standing:
     scope = LogScope("conv_1", "run_1")
-    events = await log.events_of(scope, RUN_EVENTS, after=0, limit=None)
+    events = await log.events_of(scope, RUN_EVENTS)
     run = run_record(created_seq=events[0].seq)
     return await standing(cast("Session", log), run, events, decided or {})
 

@@ -45,7 +45,7 @@ class Prefix:
         self._events = events
 
     async def events_of(
-        self, scope: LogScope, types: Sequence[str], *, after: int, limit: int | None
+        self, scope: LogScope, types: Sequence[str], *, after: int = 0, limit: int | None = None
     ) -> list[Event]:
         return [
             event
@@ -78,16 +78,14 @@ async def whole_log(house: House, run: RunRecord) -> list[Event]:
     """Every event of the conversation, with its private bytes."""
     async with house.store.database.session(house.tenant) as session:
         scope = LogScope(run.conversation_id)
-        return await session.events_of(scope, list(PAYLOADS), after=0, limit=None)
+        return await session.events_of(scope, list(PAYLOADS))
 
 
 async def folded(
     events: Sequence[Event], run: RunRecord, decided: Mapping[str, ApprovalDecision]
 ) -> AgentRun:
     prefix = Prefix(events)
-    own = await prefix.events_of(
-        LogScope(run.conversation_id, run.id), RUN_EVENTS, after=0, limit=None
-    )
+    own = await prefix.events_of(LogScope(run.conversation_id, run.id), RUN_EVENTS)
     return (await standing(cast("Session", prefix), run, own, decided)).run
 
 

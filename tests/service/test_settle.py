@@ -116,5 +116,5 @@ async def test_a_settled_call_belongs_to_the_step_that_emitted_it() -> None:
 
 async def test_the_events_read_are_those_of_the_run_alone() -> None:
     log, _ = with_calls(1)
-    read = await log.events_of(LogScope("conv_1", "run_2"), CALL_EVENTS, after=0, limit=None)
+    read = await log.events_of(LogScope("conv_1", "run_2"), CALL_EVENTS)
     assert read == []

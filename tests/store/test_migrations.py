@@ -15,6 +15,7 @@ from alembic import command
 from app.errors import StoreUnavailable
 from app.store.migrations import HEAD, alembic_config, migrate
 from app.store.open import Store
+from tests.support.postgres import wake
 
 pytestmark = pytest.mark.postgres
 
@@ -96,5 +97,5 @@ async def test_every_table_has_the_tenant(store: Store) -> None:
 
 
 async def test_the_log_of_jobs_does_not_grow(store: Store) -> None:
-    await store.queue.wake(["conv_logged"])
+    await wake(store, "conv_logged")
     assert await store.pool.fetchval("SELECT count(*) FROM tgq.pgqueuer_log") == 0

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from app.log.approvals import DecisionRefused, SessionApprovalEnded
 from app.log.envelope import NewEvent
-from app.log.records import ExecutionRecord
 from app.log.runs import ConversationUpdated
 from app.policy.taint import Trust
 from tests.support.postgres import (
@@ -62,7 +61,7 @@ class Scene:
         assert approval
         return approval
 
-    async def pause(self, *approval_ids: str, **fields: object) -> None:
+    async def pause(self, *approval_ids: str, **fields: Any) -> None:
         requests = [
             approval_requested(approval_id, self.run_id, self.talk.id, **fields)
             for approval_id in approval_ids
@@ -286,12 +285,13 @@ async def test_an_execution_is_recorded_once_for_each_call(scene: Scene) -> None
     await scene.happened(tool_completed(scene.run_id, "call_0_0"))
     await scene.happened(tool_started(scene.run_id, "call_0_1", attempt=2))
     await scene.happened(tool_completed(scene.run_id, "never_started"))
-    async with scene.talk.store.database.session(scene.talk.tenant) as session:
-        executions = await session.executions(scene.run_id)
-    assert sorted(executions, key=lambda record: record.call_id) == [
-        ExecutionRecord(scene.run_id, "call_0_0", 1, settled=True),
-        ExecutionRecord(scene.run_id, "call_0_1", 2, settled=False),
-    ]
+    executions = await scene.talk.store.pool.fetch(
+        """SELECT call_id, attempt, settled FROM tool_executions
+        WHERE tenant = $1 AND run_id = $2 ORDER BY call_id""",
+        scene.talk.tenant,
+        scene.run_id,
+    )
+    assert [tuple(row) for row in executions] == [("call_0_0", 1, True), ("call_0_1", 2, False)]
 
 
 async def test_a_quarantined_result_taints_the_run(scene: Scene) -> None:

@@ -20,6 +20,7 @@ from tests.support.postgres import (
     paused,
     resolved,
     started,
+    wake,
 )
 
 if TYPE_CHECKING:
@@ -56,9 +57,9 @@ async def test_a_wake_is_handled_once_it_is_committed(store: Store, tenant: str)
             await asyncio.sleep(0.05)
             assert handled.empty()
         assert await handled.get() == talk.id
-        await store.queue.wake([talk.id, "conv_2"])
+        await wake(store, talk.id, "conv_2")
         assert {await handled.get(), await handled.get()} == {talk.id, "conv_2"}
-    await store.queue.wake([])
+    await wake(store)
 
 
 async def test_a_wake_outside_of_a_transaction_is_refused(store: Store) -> None:
@@ -86,7 +87,7 @@ async def test_no_more_than_the_given_number_is_handled_at_a_time(store: Store) 
         if len(handled) == 12:
             done.set()
 
-    await store.queue.wake([f"conv_{n}" for n in range(12)])
+    await wake(store, *(f"conv_{n}" for n in range(12)))
     async with working(store, handle, concurrency=3):
         await done.wait()
     assert most == 3
@@ -102,13 +103,13 @@ async def test_cancelling_waits_for_the_calls_in_hand(store: Store) -> None:
         await go_on.wait()
         ended.append(conversation_id)
 
-    await store.queue.wake(["conv_1"])
+    await wake(store, "conv_1")
     async with working(store, handle) as task:
         await begun.wait()
         task.cancel()
         await asyncio.wait([task], timeout=0.05)
         assert not task.done()
-        await store.queue.wake(["conv_2"])
+        await wake(store, "conv_2")
         go_on.set()
         await asyncio.wait([task])
     assert ended == ["conv_1"]
@@ -125,7 +126,7 @@ async def test_cancelling_twice_cancels_the_calls_in_hand(store: Store) -> None:
         finally:
             cancelled.set()
 
-    await store.queue.wake(["conv_1"])
+    await wake(store, "conv_1")
     async with working(store, handle) as task:
         await begun.wait()
         task.cancel()

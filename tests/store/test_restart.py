@@ -18,7 +18,7 @@ from app.store.embedded import EmbeddedPostgres
 from app.store.migrations import migrate
 from app.store.open import Store
 from app.trust.chain import ChainRecord, verify_chain
-from tests.support.postgres import NOON, Talk, completed, said, started
+from tests.support.postgres import NOON, Talk, completed, said, started, wake
 from tests.support.postgres_user import Postmaster, wait_for_end
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ async def texts(store: Store, tenant: str, talk: Talk) -> list[str]:
     assert verify_chain(records) is None
     async with store.database.session(tenant) as session:
         scope = LogScope(talk.id)
-        found = await session.events_of(scope, ["text.delta"], after=0, limit=None)
+        found = await session.events_of(scope, ["text.delta"])
     return [event.data["text"] for event in found]
 
 
@@ -154,7 +154,7 @@ async def test_the_queue_dispatches_again_after_a_restart(server: Server, tenant
             handled.put_nowait(conversation_id)
 
         work = asyncio.ensure_future(store.queue.work(handle, concurrency=4))
-        await store.queue.wake(["conv_long"])
+        await wake(store, "conv_long")
         await in_hand.wait()
         await server.restart()
         await available(store, talk)

@@ -47,7 +47,7 @@ async def test_another_tenant_sees_nothing(store: Store, tenant: str) -> None:
         assert await foreign.unfinished_runs(talk.id) == []
         assert await foreign.events(scope, after=0, limit=9) == []
         assert await foreign.event(talk.id, 1) is None
-        assert await foreign.events_of(scope, ["run.created"], after=0, limit=None) == []
+        assert await foreign.events_of(scope, ["run.created"]) == []
         assert await foreign.latest(scope, "run.created") is None
         assert await foreign.head(scope) == 0
         assert await foreign.head(LogScope(talk.id, run_id)) == 0
@@ -199,9 +199,9 @@ async def test_facts_come_with_their_private_bytes_and_pages_without(
             assert created.seq == 2
             assert await session.latest(scope, "run.failed") is None
             wanted = ["run.checkpointed", "tool.completed"]
-            facts = await session.events_of(scope, wanted, after=3, limit=None)
+            facts = await session.events_of(scope, wanted, after=3)
             assert [(e.seq, e.private) for e in facts] == [(4, b"1"), (5, b"2"), (7, None)]
-            facts = await session.events_of(scope, [*wanted, "text.delta"], after=0, limit=4)
+            facts = await session.events_of(scope, [*wanted, "text.delta"], limit=4)
             assert [e.seq for e in facts] == [3, 4, 5, 6]
         assert [e.private for e in await session.events(whole, after=2, limit=2)] == [None, None]
         one = await session.event(talk.id, 5)

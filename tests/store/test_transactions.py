@@ -180,12 +180,10 @@ async def test_a_key_belongs_to_one_principal_and_outlives_its_revocation(
         assert await tx.revoke_key(mine.id, now=after(1)) is True
         assert await tx.revoke_key(mine.id, now=after(2)) is False
         assert await tx.key(mine.id) == replace(mine, revoked_at=after(1))
-        assert await tx.key_by_thumbprint("t1") == replace(mine, revoked_at=after(1))
         assert await tx.had_key("alice") is True
         assert await tx.put_key(replace(mine, id=new_id("key"))) is False
     async with store.database.session(tenant + "x") as session:
         assert await session.key(mine.id) is None
-        assert await session.key_by_thumbprint("t1") is None
 
 
 async def test_a_reset_revokes_all_keys_and_opens_the_first_enrolment(

@@ -56,7 +56,7 @@ class Asked:
     async def refusals(self) -> list[tuple[str, str | None]]:
         scope = LogScope(self.run["conversation_id"])
         async with self.world.store.database.session(self.world.tenant) as session:
-            events = await session.events_of(scope, ["decision.refused"], after=0, limit=None)
+            events = await session.events_of(scope, ["decision.refused"])
         return [(event.data["code"], event.data["pointer"]) for event in events]
 
 

@@ -186,7 +186,7 @@ class Logbook:
     # What a session reads.
 
     async def events_of(
-        self, scope: LogScope, types: Sequence[str], *, after: int, limit: int | None
+        self, scope: LogScope, types: Sequence[str], *, after: int = 0, limit: int | None = None
     ) -> list[Event]:
         return [
             event

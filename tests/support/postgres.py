@@ -11,6 +11,7 @@ from app.log import approvals, calls, runs
 from app.log.envelope import NewEvent
 from app.log.payload import UsageTotals, WorkerRef
 from app.policy.taint import Trust
+from app.store.wakes import enqueue_wakes
 from tests.trust.decisions import APPROVE
 from tests.trust.decisions import signed as signed_decision
 
@@ -33,6 +34,12 @@ def new_id(prefix: str) -> str:
 def after(seconds: float) -> datetime:
     """A time of the played clock."""
     return NOON + timedelta(seconds=seconds)
+
+
+async def wake(store: Store, *conversation_ids: str) -> None:
+    """Enqueue conversations, in a transaction of their own."""
+    async with store.pool.acquire() as connection, connection.transaction():
+        await enqueue_wakes(connection, conversation_ids)
 
 
 @dataclass(slots=True)

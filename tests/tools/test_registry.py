@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from app.policy.consent import Consent
-from app.policy.profile import UNKNOWN_PROFILE, Origin, ToolProfile
+from app.policy.profile import Origin, ToolProfile
 from app.policy.taint import Trust
 from app.tools.builtin import builtin_tools
 from app.tools.builtin.files_read import FILES_READ
@@ -105,7 +105,7 @@ def test_t134_what_could_not_be_held_is_refused_at_registration(case: Case) -> N
 
 
 def test_only_the_description_of_an_unregistered_tool_taints() -> None:
-    own, foreign = tool_named("t"), tool_named("u", profile=UNKNOWN_PROFILE)
+    own, foreign = tool_named("t"), tool_named("u", profile=ToolProfile(Origin.UNKNOWN))
     assert own.spec.trust is Trust.UNSPECIFIED
     assert foreign.spec.trust is Trust.QUARANTINED_CONTENT
 
