@@ -77,12 +77,10 @@ def demo(
 ) -> None:
     """Play the main job through the public API, on a server started for it."""
     settings = _settings()
-    from app.cli.demo import DemoFailed
     from app.cli.demo import demo as play
-    from app.cli.demo_client import Unexpected
-    from app.cli.demo_server import NotServed
+    from app.cli.demo_server import DemoFailed
 
-    with _told(failed=(DemoFailed, NotServed, Unexpected)):
+    with _told(failed=(DemoFailed,)):
         play(settings, keep=keep)
 
 

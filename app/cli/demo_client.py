@@ -17,6 +17,7 @@ import httpx
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
+from app.cli.demo_server import DemoFailed
 from app.engine.arguments import canonical_bytes
 from app.trust.jose import sign_jws
 from app.trust.keys import SigningKey
@@ -33,7 +34,7 @@ _DECISION_TYPE: Final = "turngate-decision+jws"
 _PROOF_TYPE: Final = "turngate-key-proof+jws"
 
 
-class Unexpected(Exception):
+class Unexpected(DemoFailed):
     """The service answered otherwise than the demo needs; the message shows its problem."""
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException
 from typing import TYPE_CHECKING, Final
-
-import httpx
 
 from app.cli.sockets import base_address, free_port
 
@@ -26,24 +26,48 @@ STOP_S: Final = 60.0
 _POLL_S: Final = 0.02
 
 
-class NotServed(Exception):
-    """The server did not get ready; the message shows the end of its log."""
+class DemoFailed(Exception):
+    """Something did not go as the demo expects; the message says what."""
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A server that takes requests."""
+    """A server that was started, and takes requests after `await_ready`."""
 
-    address: str
+    port: int
     process: subprocess.Popen[bytes]
     log: Path
 
+    @property
+    def address(self) -> str:
+        """Its base address."""
+        return base_address(HOST, self.port)
+
+    def await_ready(self, clock: SystemClock) -> None:
+        """Return when it is ready. Raises DemoFailed with the end of its log."""
+        end = clock.monotonic() + READY_S
+        while clock.monotonic() < end and self.process.poll() is None:
+            if self._is_ready():
+                return
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(_POLL_S)
+        said = self.log.read_text(errors="replace").splitlines()[-5:]
+        raise DemoFailed("\n".join(["the server did not get ready:", *said]))
+
+    def _is_ready(self) -> bool:
+        asking = HTTPConnection(HOST, self.port, timeout=READY_S)
+        try:
+            asking.request("GET", "/readyz")
+            return asking.getresponse().status == HTTPStatus.OK
+        except (OSError, HTTPException):
+            return False
+        finally:
+            asking.close()
+
 
 @contextmanager
-def served(
-    settings: Settings, clock: SystemClock, *, allow_host: str, keep: bool
-) -> Iterator[Served]:
-    """Run a server for the block, and after it as well with `keep`. Raises NotServed."""
+def served(settings: Settings, *, allow_host: str, keep: bool) -> Iterator[Served]:
+    """Run a server for the block, and after it as well with `keep`."""
     settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     port = free_port(HOST, PORT)
     log = settings.data_dir / "demo-serve.log"
@@ -53,9 +77,7 @@ def served(
     process = _start(command, log, own_session=keep)
     stays = False
     try:
-        server = Served(base_address(HOST, port), process, log)
-        _await_ready(server, clock)
-        yield server
+        yield Served(port, process, log)
         stays = keep
     finally:
         if not stays:
@@ -93,19 +115,3 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-
-
-def _await_ready(server: Served, clock: SystemClock) -> None:
-    end = clock.monotonic() + READY_S
-    while clock.monotonic() < end and server.process.poll() is None:
-        try:
-            if httpx.get(f"{server.address}/readyz", trust_env=False).is_success:
-                return
-        except httpx.TransportError:
-            pass
-        try:
-            server.process.wait(_POLL_S)
-        except subprocess.TimeoutExpired:
-            continue
-    said = server.log.read_text(errors="replace").splitlines()[-5:]
-    raise NotServed("\n".join(["the server did not get ready:", *said]))
