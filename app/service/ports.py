@@ -192,6 +192,10 @@ class Queue(Protocol):
         """(tenant, approval id) of approvals that are pending past their time."""
         ...
 
+    async def forget_answers(self, now: datetime, limit: int) -> None:
+        """Remove idempotency keys of any tenant whose answer nobody may ask for any more."""
+        ...
+
 
 class Signals(Protocol):
     """Hints that something was committed. They carry no promise: readers read by seq."""

@@ -1,7 +1,8 @@
 """The supervisor of a worker process: the owner of every task that drives a run.
 
 It takes woken conversations from the queue, claims them, drives them side by side up to a bound,
-and sweeps for what the queue cannot know: runs whose worker died, approvals past their time.
+and sweeps for what the queue cannot know: runs whose worker died, approvals past their time,
+answers that nobody may ask for again.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 SWEEP_S: Final = 1.0
 OVERDUE_AT_ONCE: Final = 100
+FORGOTTEN_AT_ONCE: Final = 1000
 
 log = structlog.get_logger("turngate.supervisor")
 
@@ -112,7 +114,7 @@ class Supervisor:
 
     async def _sweep(self) -> None:
         while True:
-            for sweep in (self._expire_overdue, self._take_stranded):
+            for sweep in (self._expire_overdue, self._take_stranded, self._forget_answers):
                 try:
                     await sweep()
                 except StoreUnavailable:
@@ -129,6 +131,9 @@ class Supervisor:
                 return
             if await self._take(conversation_id):
                 self._count_swept()
+
+    async def _forget_answers(self) -> None:
+        await self._queue.forget_answers(self._clock.now(), FORGOTTEN_AT_ONCE)
 
     async def _hand_over(self) -> None:
         self._driver.drain()

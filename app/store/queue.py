@@ -20,6 +20,7 @@ from typing_extensions import override
 from app.errors import StoreUnavailable
 from app.store.connections import FORGETFUL, LOST, borrowed, open_pool
 from app.store.texts import unescape
+from app.store.transactions import KEY_LIFETIME
 from app.store.wakes import ENTRYPOINT, queries, queue_settings
 
 if TYPE_CHECKING:
@@ -56,6 +57,12 @@ ORDER BY id LIMIT $1"""
 _OVERDUE: Final = """
 SELECT tenant, id FROM approvals WHERE status = 'pending' AND expires_at <= $1
 ORDER BY expires_at LIMIT $2"""
+
+# A key that is being taken anew at this moment is left to whoever takes it.
+_FORGET_ANSWERS: Final = """
+DELETE FROM idempotency_keys WHERE (tenant, principal, key) IN (
+    SELECT tenant, principal, key FROM idempotency_keys WHERE created_at <= $1
+    ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED)"""
 
 
 class StoreQueue:
@@ -103,6 +110,11 @@ class StoreQueue:
         async with borrowed(self._pool) as connection:
             rows = await connection.fetch(_OVERDUE, now, limit)
         return [(unescape(row["tenant"]), row["id"]) for row in rows]
+
+    async def forget_answers(self, now: datetime, limit: int) -> None:
+        """Remove idempotency keys of any tenant whose answer nobody may ask for any more."""
+        async with borrowed(self._pool) as connection:
+            await connection.execute(_FORGET_ANSWERS, now - KEY_LIFETIME, limit)
 
 
 class _Manager:

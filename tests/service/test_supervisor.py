@@ -16,7 +16,7 @@ from tests.service.deaths import other
 from tests.support.clock import settle
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable
     from datetime import datetime
 
     from app.log.records import RunRecord
@@ -48,13 +48,13 @@ class ShakyQueue:
             raise StoreUnavailable("the database is gone")
         return await self.house.store.queue.stranded()
 
-    async def wake(self, conversation_ids: Sequence[str]) -> None:
-        return
-
     async def overdue(self, now: datetime, limit: int) -> list[tuple[str, str]]:
         if self.failures:
             raise StoreUnavailable("the database is gone")
         return await self.house.store.queue.overdue(now, limit)
+
+    async def forget_answers(self, now: datetime, limit: int) -> None:
+        return
 
 
 def supervisor(

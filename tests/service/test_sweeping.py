@@ -1,4 +1,4 @@
-"""An approved call that nobody carries out is driven again, and counted (F37)."""
+"""The sweep: a call that nobody carries out is driven again (F37), old answers are forgotten."""
 
 from __future__ import annotations
 
@@ -15,6 +15,17 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.postgres
 
 
+def supervisor_of(house: House) -> Supervisor:
+    return Supervisor(
+        queue=house.store.queue,
+        driver=house.driver,
+        approvals=house.approvals,
+        clock=house.clock,
+        concurrency=8,
+        drain_s=20.0,
+    )
+
+
 async def test_f37_a_decision_whose_wake_was_lost_is_carried_out_and_counted(
     house: House,
 ) -> None:
@@ -26,17 +37,24 @@ async def test_f37_a_decision_whose_wake_was_lost_is_carried_out_and_counted(
     # The queue forgets what the decision told it.
     await house.be_alone()
     swept: list[None] = []
-    supervisor = Supervisor(
-        queue=house.store.queue,
-        driver=house.driver,
-        approvals=house.approvals,
-        clock=house.clock,
-        concurrency=8,
-        drain_s=20.0,
-    )
+    supervisor = supervisor_of(house)
     supervisor.on_swept(lambda: swept.append(None))
     async with asyncio.TaskGroup() as owner:
         owner.create_task(supervisor.run())
         run = await house.runs.settled(alice.caller, run.id, 30)
         supervisor.stop()
     assert (run.status, house.tools.count(), len(swept)) == ("completed", 1, 1)
+
+
+async def test_an_answer_is_forgotten_a_day_after_its_request(house: House) -> None:
+    async with house.store.database.transaction(house.tenant) as tx:
+        await tx.claim_key("alice", "order-17", fingerprint="f", now=house.clock.now())
+    house.clock.step(24 * 3600)
+    left = "SELECT count(*) FROM idempotency_keys WHERE tenant = $1"
+    supervisor = supervisor_of(house)
+    async with asyncio.TaskGroup() as owner:
+        owner.create_task(supervisor.run())
+        async with asyncio.timeout(30):
+            while await house.store.pool.fetchval(left, house.tenant):
+                await house.clock.let_pass(1)
+        supervisor.stop()

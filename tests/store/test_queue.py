@@ -208,3 +208,31 @@ async def test_overdue_approvals_are_those_pending_past_their_time(
     overdue = [item for item in await store.queue.overdue(after(60), 1000) if item[0] == tenant]
     assert overdue == [(tenant, due)]
     assert len(await store.queue.overdue(after(999), 1)) == 1
+
+
+async def test_keys_are_forgotten_a_day_after_their_first_use(store: Store, tenant: str) -> None:
+    day = 24 * 3600
+    for key, used in {"first": 0, "second": 1, "last": 60}.items():
+        async with store.database.transaction(tenant) as tx:
+            await tx.claim_key("alice", key, fingerprint="f", now=after(used))
+
+    async def kept() -> list[str]:
+        rows = await store.pool.fetch(
+            "SELECT key FROM idempotency_keys WHERE tenant = $1 ORDER BY created_at", tenant
+        )
+        return [row["key"] for row in rows]
+
+    await store.queue.forget_answers(after(day - 1), 1000)
+    assert await kept() == ["first", "second", "last"]
+    await store.queue.forget_answers(after(day + 1), 1000)
+    assert await kept() == ["last"]
+
+
+async def test_no_more_keys_are_forgotten_at_once_than_asked(store: Store, tenant: str) -> None:
+    long_ago = after(-10 * 365 * 24 * 3600)
+    for key in ("first", "second"):
+        async with store.database.transaction(tenant) as tx:
+            await tx.claim_key("alice", key, fingerprint="f", now=long_ago)
+    await store.queue.forget_answers(NOON, 1)
+    left = "SELECT count(*) FROM idempotency_keys WHERE tenant = $1"
+    assert await store.pool.fetchval(left, tenant) == 1
