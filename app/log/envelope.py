@@ -72,7 +72,7 @@ def wire_time(at: datetime) -> str:
     return at.astimezone(UTC).isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
 
 
-def seal_envelope(new: NewEvent, *, conversation_id: str, seq: int, at: str) -> Event:
+def placed(new: NewEvent, *, conversation_id: str, seq: int, at: str) -> Event:
     """The event with its place in the log; `at` is wire time."""
     body = orjson.dumps(
         {

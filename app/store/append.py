@@ -1,7 +1,7 @@
 """The one append. Nothing else in the house writes to `events`.
 
 The statement moves the heads of all its conversations, each only if its head is still where the
-batch was sealed and its lease still the caller's, and inserts the events and projected rows of
+batch was numbered and its lease still the caller's, and inserts the events and projected rows of
 those that it moved. So seqs have no gap, commits have their order, and a worker that lost its lease
 writes nothing.
 """
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from app.store.kinds import CONVERSATION_DESCRIBED
-from app.store.sealing import Tail
+from app.store.numbering import Tail
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from app.store.changes import Change, Round
     from app.store.connections import Connection
     from app.store.kinds import Kind
-    from app.store.sealing import Batch
+    from app.store.numbering import Batch
 
 
 class Outcome(Enum):
     """What became of a batch; all but DONE wrote nothing."""
 
     DONE = auto()
-    MOVED = auto()  # somebody else has appended: seal again on the tail that comes with it
+    MOVED = auto()  # somebody else has appended: number again on the tail that comes with it
     LOST = auto()  # the lease is another's
     BUSY = auto()  # somebody holds the conversation's row just now
     CROWDED = auto()  # another run is open beside the one that was to be the only one

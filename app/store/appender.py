@@ -17,8 +17,8 @@ from app.errors import LeaseLost, StoreUnavailable
 from app.log.catalogue import TERMINAL
 from app.store.append import Answer, Outcome, later_rounds, write, write_later_rounds
 from app.store.connections import LOST, PASSING
+from app.store.numbering import numbered
 from app.store.ready import READY_AMONG
-from app.store.sealing import seal
 from app.store.tails import read_tails
 from app.store.wakes import enqueue_wakes
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from app.log.envelope import Event, NewEvent
     from app.store.connections import Connection, SteadyConnection
-    from app.store.sealing import Batch
+    from app.store.numbering import Batch
     from app.store.tails import Tails
 
 GROUP_EVENTS: Final = 500
@@ -133,7 +133,7 @@ class Appender:
             connection = await self._connection.get()
             batches: list[Batch] = []
             try:
-                batches = await self._sealed(connection, group, crowded)
+                batches = await self._numbered(connection, group, crowded)
                 answers = await _commit(connection, batches)
             except LOST:
                 self._connection.drop()
@@ -146,7 +146,7 @@ class Appender:
                 return
             self._settle(group, batches, answers, crowded)
 
-    async def _sealed(
+    async def _numbered(
         self, connection: Connection, group: _Group, crowded: set[str]
     ) -> list[Batch]:
         """The group's batches on the known tails; a conversation that is not there is answered."""
@@ -158,7 +158,7 @@ class Appender:
             for key in set(unknown) - found.keys():
                 _fail(group.pop(key), LeaseLost(f"there is no conversation {key!r}"))
         return [
-            seal(
+            numbered(
                 key,
                 tail,
                 [(request.events, request.at) for request in requests],

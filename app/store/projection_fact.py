@@ -18,7 +18,7 @@ _NO_USAGE = UsageTotals().model_dump()
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A sealed event with its typed payload, wire time, and its conversation's taint up to it."""
+    """A numbered event with its typed payload, wire time, and its conversation's taint up to it."""
 
     event: Event
     payload: Payload

@@ -18,9 +18,9 @@ from app.store import records
 from app.store.append import write_later_rounds
 from app.store.changes import rounds
 from app.store.connections import connect
+from app.store.numbering import Tail
 from app.store.projection_fact import Fact
 from app.store.projections import project
-from app.store.sealing import Tail
 from app.store.texts import escape
 
 if TYPE_CHECKING:

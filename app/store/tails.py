@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
-from app.store.sealing import Tail
+from app.store.numbering import Tail
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

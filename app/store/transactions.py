@@ -13,7 +13,7 @@ from app.log.queries import audit_scope
 from app.log.records import ConversationRecord, StoredAnswer
 from app.store import records
 from app.store.append import Opening, Outcome, later_rounds, write, write_later_rounds
-from app.store.sealing import Tail, seal, whole_ms
+from app.store.numbering import Tail, numbered, whole_ms
 from app.store.sessions import StoreSession
 from app.store.texts import escape, json_text, unescape
 from app.store.wakes import enqueue_wakes
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from app.log.envelope import Event, NewEvent
     from app.log.records import AgentRecord, KeyRecord
     from app.store.connections import Connection
-    from app.store.sealing import Batch
+    from app.store.numbering import Batch
 
 KEY_LIFETIME: Final = timedelta(hours=24)
 
@@ -164,7 +164,7 @@ class StoreTransaction(StoreSession):
         tail = Tail() if opening else self._locked.get(conversation_id)
         if tail is None:
             raise RuntimeError(f"{conversation_id!r} must be locked before it is appended to")
-        batch = seal(conversation_id, tail, [(events, now)])
+        batch = numbered(conversation_id, tail, [(events, now)])
         answers = await write(self._connection, [batch], opening)
         if answers[conversation_id].outcome is not Outcome.DONE:
             raise RuntimeError(f"{conversation_id!r} moved although it was locked")

@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from app.log.catalogue import PAYLOADS, TERMINAL, UnknownEventType, parse
-from app.log.envelope import NewEvent, seal_envelope
+from app.log.envelope import NewEvent, placed
 from app.log.runs import RunStarted
 from app.policy.taint import Trust
 
@@ -56,10 +56,10 @@ def test_stored_bytes_are_written_again_to_the_byte(line: bytes) -> None:
         step=stored["step"],
         trust=Trust.from_wire(stored["trust"]),
     )
-    sealed = seal_envelope(
+    event = placed(
         again, conversation_id=stored["conversation_id"], seq=stored["seq"], at=stored["at"]
     )
-    assert sealed.body == line
+    assert event.body == line
 
 
 def test_an_unknown_type_is_an_error_of_its_own() -> None:

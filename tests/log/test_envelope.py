@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from app.log.calls import MessageAssistant, ReplyPart, ToolCompleted
-from app.log.envelope import Event, NewEvent, seal_envelope, shown, wire_time
+from app.log.envelope import Event, NewEvent, placed, shown, wire_time
 from app.log.payload import Payload, UsageTotals
 from app.log.runs import TextDelta
 from app.policy.taint import Trust
@@ -19,18 +19,18 @@ AT = "2026-11-29T12:00:00.007Z"
 KIB = 1024
 
 
-def sealed(payload: Payload, trust: Trust = Trust.UNSPECIFIED) -> Event:
+def event_of(payload: Payload, trust: Trust = Trust.UNSPECIFIED) -> Event:
     new = NewEvent(payload, run_id="run_1", turn_id="turn_1", step=2, trust=trust, private=b"\x00p")
-    return seal_envelope(new, conversation_id="conv_1", seq=7, at=AT)
+    return placed(new, conversation_id="conv_1", seq=7, at=AT)
 
 
 def completed(result: str) -> Event:
-    return sealed(ToolCompleted(call_id="call_1_1_0", tool="files_read", result=result))
+    return event_of(ToolCompleted(call_id="call_1_1_0", tool="files_read", result=result))
 
 
 def said(*texts: str) -> Event:
     parts = tuple(ReplyPart(type="text", text=text) for text in texts)
-    return sealed(
+    return event_of(
         MessageAssistant(message_id="msg_1", usage=UsageTotals(), stop="stop", content=parts)
     )
 
@@ -45,13 +45,13 @@ def called(args: dict[str, Any]) -> Event:
         args_canonical=orjson.dumps(args).decode(),
         args_sha256="a" * 64,
     )
-    return sealed(
+    return event_of(
         MessageAssistant(message_id="msg_1", usage=UsageTotals(), stop=None, content=(part,))
     )
 
 
 def test_the_body_is_the_wire_event_in_the_order_of_the_specification() -> None:
-    event = sealed(TextDelta(text="h\u00e9\u0000\n"), Trust.QUARANTINED_CONTENT)
+    event = event_of(TextDelta(text="h\u00e9\u0000\n"), Trust.QUARANTINED_CONTENT)
     assert event.body == (
         b'{"conversation_id":"conv_1","seq":7,"run_id":"run_1","turn_id":"turn_1","step":2,'
         b'"type":"text.delta","at":"2026-11-29T12:00:00.007Z","trust":"quarantined_content",'
@@ -60,12 +60,12 @@ def test_the_body_is_the_wire_event_in_the_order_of_the_specification() -> None:
 
 
 def test_an_event_of_no_run_says_so_with_nulls() -> None:
-    event = seal_envelope(NewEvent(TextDelta(text="")), conversation_id="conv_1", seq=1, at=AT)
+    event = placed(NewEvent(TextDelta(text="")), conversation_id="conv_1", seq=1, at=AT)
     assert b'"run_id":null,"turn_id":null,"step":null' in event.body
 
 
-def test_a_sealed_event_gives_back_what_went_in() -> None:
-    event = sealed(TextDelta(text="nul \u0000 and \U0001f600"), Trust.TRUSTED_USER)
+def test_a_placed_event_gives_back_what_went_in() -> None:
+    event = event_of(TextDelta(text="nul \u0000 and \U0001f600"), Trust.TRUSTED_USER)
     assert event.data == {"text": "nul \u0000 and \U0001f600"}
     assert event.at == datetime(2026, 11, 29, 12, 0, 0, 7000, tzinfo=UTC)
     assert (event.seq, event.type, event.trust) == (7, "text.delta", Trust.TRUSTED_USER)

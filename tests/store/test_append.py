@@ -162,16 +162,16 @@ async def _write_and_read(dsn: str, texts: list[str]) -> None:
             content=tuple(TextContent(text=text) for text in texts),
             principal=texts[0],
         )
-        (sealed,) = await talk.request(NewEvent(said_by_user, run_id=run_id))
+        (written,) = await talk.request(NewEvent(said_by_user, run_id=run_id))
         async with store.database.session(texts[0] + "t") as session:
             conversation = await session.conversation(talk.id)
             run = await session.run(run_id)
-            event = await session.event(talk.id, sealed.seq)
+            event = await session.event(talk.id, written.seq)
         assert conversation
         assert (conversation.title, conversation.participants) == (texts[0], (texts[-1],))
         assert run
         assert run.metadata == {text: text for text in texts}
-        assert event == sealed
+        assert event == written
         assert event.data == said_by_user.wire()
 
 

@@ -97,9 +97,9 @@ async def test_a_locked_conversation_holds_up_no_other(store: Store, tenant: str
 
 async def test_appends_of_one_run_keep_their_order(store: Store, tenant: str) -> None:
     ((talk, run, lease),) = await talks(store, tenant, 1)
-    sealed = await asyncio.gather(*(talk.write(lease, said(run, str(n))) for n in range(30)))
-    assert [event.data["text"] for (event,) in sealed] == [str(n) for n in range(30)]
-    assert [event.seq for (event,) in sealed] == list(range(3, 33))
+    written = await asyncio.gather(*(talk.write(lease, said(run, str(n))) for n in range(30)))
+    assert [event.data["text"] for (event,) in written] == [str(n) for n in range(30)]
+    assert [event.seq for (event,) in written] == list(range(3, 33))
 
 
 async def test_what_follows_a_release_is_refused(store: Store, tenant: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.log.envelope import seal_envelope
+from app.log.envelope import placed
 from app.store.changes import rounds
 from app.store.projection_fact import Fact
 from app.store.projections import project
@@ -38,7 +38,7 @@ def changes_of(*events: NewEvent) -> list[Change]:
         change
         for seq, new in enumerate(events, start=1)
         for change in project(
-            Fact(seal_envelope(new, conversation_id="c", seq=seq, at=AT), new.payload, AT, False)
+            Fact(placed(new, conversation_id="c", seq=seq, at=AT), new.payload, AT, False)
         )
     ]
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from app.log.records import Lease
     from app.store.append import Answer
     from app.store.connections import Connection
-    from app.store.sealing import Batch
+    from app.store.numbering import Batch
 
 pytestmark = [pytest.mark.postgres, pytest.mark.fault, pytest.mark.timeout(120)]
 

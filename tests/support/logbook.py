@@ -19,7 +19,7 @@ from app.log.calls import (
     ToolSettled,
     ToolStarted,
 )
-from app.log.envelope import Event, NewEvent, seal_envelope, wire_time
+from app.log.envelope import Event, NewEvent, placed, wire_time
 from app.log.payload import Payload, UsageTotals
 from app.log.runs import (
     MessageUser,
@@ -79,7 +79,7 @@ class Logbook:
             step=self.step if step else None,
             private=private,
         )
-        event = seal_envelope(
+        event = placed(
             new,
             conversation_id="conv_1",
             seq=len(self.events) + 1,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from app.errors import LeaseLost
-from app.log.envelope import Event, NewEvent, seal_envelope, wire_time
+from app.log.envelope import Event, NewEvent, placed, wire_time
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,7 +72,7 @@ class MemoryLeases:
         first = sum(len(append.events) for append in self.appends) + 1
         self.appends.append(Append(tuple(events), now))
         return [
-            seal_envelope(event, conversation_id=lease.conversation_id, seq=seq, at=wire_time(now))
+            placed(event, conversation_id=lease.conversation_id, seq=seq, at=wire_time(now))
             for seq, event in enumerate(events, first)
         ]
 

@@ -1,7 +1,7 @@
-"""Sealing: events get their seq, their exact bytes, their hash, and the changes they make.
+"""Numbering: events get their seq, their exact bytes, their hash, and the changes they make.
 
 All of it follows from the tail they are put after, without the database. If the tail has moved
-meanwhile, the batch is sealed again on the new one.
+meanwhile, the batch is numbered again on the new one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from app.log.envelope import seal_envelope, wire_time
+from app.log.envelope import placed, wire_time
 from app.store.changes import rounds
 from app.store.projection_fact import Fact
 from app.store.projections import is_projected, project
@@ -44,7 +44,7 @@ class Tail:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Sealed events of one conversation, fenced by `generation` unless its row is locked.
+    """Numbered events of one conversation, fenced by `generation` unless its row is locked.
 
     With a `lone_run` they are written only if no other run of the conversation is open.
     """
@@ -65,7 +65,7 @@ def whole_ms(at: datetime) -> datetime:
     return at - timedelta(microseconds=at.microsecond % 1000)
 
 
-def seal(
+def numbered(
     conversation_id: str,
     tail: Tail,
     parts: Iterable[tuple[Sequence[NewEvent], datetime]],
@@ -83,7 +83,7 @@ def seal(
         wire_at = wire_time(moment)
         for new in news:
             seq += 1
-            event = seal_envelope(new, conversation_id=conversation_id, seq=seq, at=wire_at)
+            event = placed(new, conversation_id=conversation_id, seq=seq, at=wire_at)
             before, last = last, link(last, event.body, event.private)
             tainted = tainted or event.trust.taints
             events.append(event)
