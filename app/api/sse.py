@@ -16,7 +16,7 @@ from typing_extensions import override
 from app.api.frames import SEND_S
 from app.errors import StoreUnavailable
 from app.log.envelope import Event, shown
-from app.service.refusals import FieldFault, RequestInvalid
+from app.service.refusals import FieldFault, NotFound, RequestInvalid
 from app.service.streams import AfterBeyondHead, Opening, StreamsDraining
 from app.service.subscriptions import CaughtUp, Demoted, Ended
 
@@ -62,7 +62,7 @@ class EventStream(Response):
         except TimeoutError:
             if not self._has_started:
                 raise StreamsDraining("the stream cannot be opened just now") from None
-        except StoreUnavailable:
+        except (StoreUnavailable, NotFound):
             # Begun already, it can only end; the client comes back with its last id.
             if not self._has_started:
                 raise

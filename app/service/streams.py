@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, assert_never
 
 from app.log.envelope import Event
+from app.log.runs import ConversationUpdated
 from app.service.event_log import visible_log
 from app.service.hold import HoldRequest
 from app.service.refusals import Refusal
 from app.service.subscriptions import CaughtUp, Demoted, Ended
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
     from app.service.caller import Caller
     from app.service.event_log import Subject, VisibleLog
@@ -87,12 +88,15 @@ class Stream:
         subscription: Subscription,
         *,
         hold: Callable[[int], None] | None,
+        look: Callable[[], Awaitable[object]],
     ) -> None:
         self.scope = log.scope
         self.head = log.head
         self.is_over = log.end is not None and opening.after >= log.end_seq
         self._subscription = subscription
         self._hold = hold
+        self._look = look
+        self._taken: Item | None = None
         self._shown = opening.after
         self._acknowledged = opening.after
         self._heard = asyncio.Event()
@@ -100,10 +104,17 @@ class Stream:
             subscription.end(log.end)
 
     async def next(self) -> Item:
-        """The next item. Cancelling is safe. Raises StoreUnavailable."""
-        item = await self._subscription.next()
+        """The next item. Cancelling is safe.
+
+        Raises StoreUnavailable, and NotFound once the conversation was taken from the reader.
+        """
+        if self._taken is None:
+            self._taken = await self._subscription.next()
+        item = self._taken
         match item:
             case Event():
+                if item.type == ConversationUpdated.TYPE:
+                    await self._look()
                 self._shown = item.seq
             case Demoted():
                 self._hold = None
@@ -113,6 +124,7 @@ class Stream:
                 pass
             case _:
                 assert_never(item)
+        self._taken = None
         return item
 
     def acknowledge(self, seq: int) -> None:
@@ -189,8 +201,12 @@ class Streams:
 
         Raises ScopeMissing, NotFound and AfterBeyondHead.
         """
-        async with self._database.session(caller.tenant) as session:
-            log = await visible_log(session, caller, subject)
+
+        async def look() -> VisibleLog:
+            async with self._database.session(caller.tenant) as session:
+                return await visible_log(session, caller, subject)
+
+        log = await look()
         if opening.after > log.head:
             raise AfterBeyondHead(f"after is {opening.after}, the head of the log {log.head}")
         with ExitStack() as held:
@@ -201,7 +217,7 @@ class Streams:
             if opening.window is not None:
                 request = HoldRequest(caller, log.scope, log.takes_part, opening.window)
                 hold = held.enter_context(self._holds.holding(request, subscription.demote))
-            yield Stream(log, opening, subscription, hold=hold)
+            yield Stream(log, opening, subscription, hold=hold, look=look)
 
     async def drain(self) -> None:
         """Stop every stream, open none any more, and wait until all are gone."""

@@ -10,6 +10,7 @@ import pytest
 from websockets.exceptions import InvalidStatus
 
 from tests.support.postgres import (
+    Talk,
     approval_requested,
     cancelled,
     completed,
@@ -149,6 +150,24 @@ async def test_a_new_token_of_the_same_person_keeps_the_stream(streaming: Served
         await client.until("pong")
         await client.say("auth", token=streaming.token("bob"))
         assert await client.refused() == (4403, "auth.token")
+
+
+async def test_who_no_longer_takes_part_sees_nothing_more(streaming: Served) -> None:
+    talk = await Talk(streaming.store, streaming.tenant).open(participants=["bob"])
+    path = f"/v1/conversations/{talk.id}"
+    async with (
+        streaming.http() as http,
+        streaming.stream(talk.id) as alice,
+        streaming.stream(talk.id, token=streaming.token("bob")) as bob,
+    ):
+        assert (await http.patch(path, json={"title": "ours"})).status_code == 200
+        await bob.until("conversation.updated")
+        assert (await http.patch(path, json={"participants": []})).status_code == 200
+        assert await bob.refused() == (4404, "not_found")
+        seen = [frame["seq"] for frame in bob.frames if frame["type"] == "event"]
+        assert seen == [1, 2]
+        await alice.until("conversation.updated")
+        assert (await alice.until("conversation.updated"))["seq"] == 3
 
 
 async def test_a_token_that_is_over_closes_the_socket(streaming: Served) -> None:

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.api_world import pointers, problem
-from tests.support.postgres import cancelled, completed, new_id, said, started
+from tests.support.postgres import Talk, cancelled, completed, new_id, said, started
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     import httpx
 
-    from tests.support.postgres import Talk
     from tests.support.server import Served
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -117,6 +116,23 @@ async def test_a_live_run_is_followed_to_its_end(streaming: Served) -> None:
         await talk.request(cancelled(run))
         rest = [fields["id"] async for fields in blocks if "data" in fields]
     assert rest == ["3", "4"]
+
+
+async def test_the_stream_of_a_conversation_ends_for_who_no_longer_takes_part(
+    streaming: Served,
+) -> None:
+    talk = await Talk(streaming.store, streaming.tenant).open(participants=["bob"])
+    path = f"/v1/conversations/{talk.id}"
+    async with (
+        streaming.http() as http,
+        streaming.http(streaming.token("bob"), Accept="text/event-stream") as bob,
+        bob.stream("GET", f"{path}/events") as it,
+    ):
+        blocks = told(it)
+        while "data" not in await anext(blocks):
+            pass
+        await http.patch(path, json={"participants": []})
+        assert [fields["id"] async for fields in blocks if "data" in fields] == []
 
 
 async def test_the_stream_of_a_conversation_goes_on_after_a_run(streaming: Served) -> None:
