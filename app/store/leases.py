@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 # The claim locks before it looks: one that does not wait for a worker that is just letting go would
 # find the lease taken, end, and leave the run to nobody. What else it looks at is as old as its
 # snapshot, so when the head has moved while it waited it claims nothing and is asked again.
+#
+# A claim waits for no disk: a crash of the server may forget it, and the run is claimed again. No
+# generation comes twice even then, for it is at least the time in milliseconds; so the worker whose
+# claim was forgotten finds its lease lost, and whatever it did append has made its claim durable.
 _CLAIM: Final = """
 WITH l AS MATERIALIZED (
     SELECT id, head_seq, tainted, lease_owner, lease_until FROM conversations
@@ -35,7 +39,9 @@ WITH l AS MATERIALIZED (
             AND a.status = 'paused')
     ORDER BY ORDERING LIMIT 1
 ), u AS (
-    UPDATE conversations c SET lease_owner = $2, lease_generation = c.lease_generation + 1,
+    UPDATE conversations c SET lease_owner = $2,
+        lease_generation = greatest(c.lease_generation + 1,
+            (extract(epoch FROM clock_timestamp()) * 1000)::bigint),
         lease_until = clock_timestamp() + make_interval(secs => $3)
     FROM l, s, n
     WHERE c.id = l.id AND l.head_seq = s.head_seq
@@ -58,13 +64,13 @@ RETURNING true"""
 class StoreLeases:
     """The port `Leases`."""
 
-    def __init__(self, pool: Pool, appender: Appender) -> None:
-        self._pool = pool
+    def __init__(self, forgetful: Pool, appender: Appender) -> None:
+        self._forgetful = forgetful
         self._appender = appender
 
     async def claim(self, conversation_id: str, *, owner: str, ttl_s: float) -> Lease | None:
         """Take the conversation if its lease is free or over and a run is ready; else None."""
-        async with borrowed(self._pool) as connection:
+        async with borrowed(self._forgetful) as connection:
             row = await connection.fetchrow(_CLAIM, conversation_id, owner, ttl_s)
             while row is not None and row["is_stale"]:
                 row = await connection.fetchrow(_CLAIM, conversation_id, owner, ttl_s)
@@ -81,7 +87,7 @@ class StoreLeases:
 
     async def renew(self, lease: Lease, *, ttl_s: float) -> None:
         """Prolong the lease. Raises LeaseLost."""
-        async with borrowed(self._pool) as connection:
+        async with borrowed(self._forgetful) as connection:
             renewed = await connection.fetchval(
                 _RENEW, lease.conversation_id, lease.generation, ttl_s
             )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from app.store.appender import Appender
-from app.store.connections import POOL_SIZE, SteadyConnection, open_pool
+from app.store.connections import FORGETFUL, POOL_SIZE, SteadyConnection, open_pool
 from app.store.database import StoreDatabase
 from app.store.holds import StoreHolds
 from app.store.leases import StoreLeases
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from app.store.connections import Pool
 
 CLOSE_S: Final = 2.0
+CLAIM_POOL: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,7 @@ class Store:
         is; appends that nobody has answered by the end of the block raise StoreUnavailable.
         """
         pool = await open_pool(dsn, largest=pool_size)
+        claiming = await open_pool(dsn, largest=CLAIM_POOL, settings=FORGETFUL)
         writing, hinting = SteadyConnection(dsn), SteadyConnection(dsn)
         tails = Tails()
         signals = StoreSignals(hinting, sender=process)
@@ -59,7 +61,7 @@ class Store:
         try:
             yield Store(
                 database=StoreDatabase(pool, tails, committed=signals.committed),
-                leases=StoreLeases(pool, appender),
+                leases=StoreLeases(claiming, appender),
                 queue=StoreQueue(dsn, pool),
                 signals=signals,
                 holds=StoreHolds(pool),
@@ -72,8 +74,13 @@ class Store:
             appender.close()
             await writing.close()
             await hinting.close()
-            try:
-                async with asyncio.timeout(CLOSE_S):
-                    await pool.close()
-            except TimeoutError:
-                pool.terminate()
+            for each in (claiming, pool):
+                await _close(each)
+
+
+async def _close(pool: Pool) -> None:
+    try:
+        async with asyncio.timeout(CLOSE_S):
+            await pool.close()
+    except TimeoutError:
+        pool.terminate()

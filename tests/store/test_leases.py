@@ -55,7 +55,7 @@ async def test_a_claim_gives_the_oldest_run_and_takes_the_conversation(
 ) -> None:
     talk, (first, _) = await talk_with(store, tenant, 2)
     lease = await talk.claim()
-    assert (lease.tenant, lease.conversation_id, lease.generation) == (tenant, talk.id, 1)
+    assert (lease.tenant, lease.conversation_id) == (tenant, talk.id)
     assert (lease.run.id, lease.run.status) == (first, "queued")
     assert await store.leases.claim(talk.id, owner="another", ttl_s=60) is None
 
@@ -265,3 +265,26 @@ async def test_many_workers_drive_every_run_once_and_in_order(store: Store, tena
 
     await asyncio.gather(*(worker(f"w{n}") for n in range(4)))
     assert driven == {talk.id: runs for talk, runs in made}
+
+
+async def test_a_generation_never_comes_twice_even_if_a_crash_forgot_it(
+    store: Store, tenant: str
+) -> None:
+    """A claim waits for no disk, so the row may fall back; the worker of then stays locked out."""
+    talk, _ = await talk_with(store, tenant, 1)
+    before = await store.pool.fetchval(
+        "SELECT lease_generation FROM conversations WHERE id = $1", talk.id
+    )
+    forgotten = await talk.claim()
+    await store.pool.execute(
+        "UPDATE conversations SET lease_generation = $2, lease_owner = NULL, lease_until = NULL"
+        " WHERE id = $1",
+        talk.id,
+        before,
+    )
+    with pytest.raises(LeaseLost):
+        await store.leases.renew(forgotten, ttl_s=60)
+    again = await talk.claim()
+    assert again.generation > forgotten.generation
+    with pytest.raises(LeaseLost):
+        await store.leases.append(forgotten, [started(forgotten.run.id)], now=NOON)

@@ -168,8 +168,8 @@ async def test_a_changed_row_is_found_and_put_right(store: Store, dsn: str, tena
     ]
     assert {difference.table for difference in found[2:]} == {"tool_executions"}
     assert await rebuild(dsn, tenant=tenant) == []
-    # The lease is no projection: it is as it was.
-    assert (await talk.claim()).generation == 1
+    # The lease is no projection: it is as it was, and free.
+    assert (await talk.claim()).run.id == run_id
 
 
 async def test_the_audit_log_is_rebuilt_like_any_other(store: Store, dsn: str, tenant: str) -> None:
