@@ -139,7 +139,7 @@ async def open_house(
                 leases=store.leases,
                 binder=binder,
                 clock=clock,
-                gate=holds,
+                pace=holds,
                 settings=DriverSettings(process, settings.lease_ttl_s, settings.max_steps),
             )
             supervisor = _supervisor(store, settings, driver=driver, edge=edge)

@@ -22,7 +22,7 @@ from app.log.envelope import NewEvent
 from app.log.runs import ContextAssembled, RunResumed, RunStarted
 from app.service.asking import TAINTED_BY
 from app.service.closing import Turn, closing, failed
-from app.service.limits import RunLimits, TokensSpent
+from app.service.limits import DeadlinePassed, RunLimits, TokensSpent
 from app.service.loading import load
 from app.service.recorder import TurnDrained, TurnRecorder
 from app.service.replay import stalled_turns
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from app.service.clock import Clock
     from app.service.loading import Loaded
     from app.service.ports import Database, Leases
-    from app.service.recorder import Gate
+    from app.service.recorder import Pace
     from app.service.replay import Standing
     from app.turn.result import TurnResult
 
@@ -90,14 +90,14 @@ class Driver:
         leases: Leases,
         binder: Binder,
         clock: Clock,
-        gate: Gate,
+        pace: Pace,
         settings: DriverSettings,
     ) -> None:
         self._database = database
         self._leases = leases
         self._binder = binder
         self._clock = clock
-        self._gate = gate
+        self._pace = pace
         self._settings = settings
         self._recorders: set[TurnRecorder] = set()
         self._draining = False
@@ -180,7 +180,7 @@ class Driver:
             turn_id=drive.turn_id,
             limits=limits,
             clock=self._clock,
-            gate=self._gate,
+            pace=self._pace,
         )
         recorder.stage(*self._opening(drive), at=drive.began)
         recorder.draining = self._draining
@@ -218,7 +218,7 @@ class Driver:
         except TokensSpent:
             spent = drive.bound.spec.limits.max_tokens
             await self._fail(drive, recorder, "constraints_conflict", f"spent {spent} tokens")
-        except TimeoutError:
+        except DeadlinePassed:
             spent = drive.bound.spec.limits.deadline_s
             await self._fail(drive, recorder, "deadline_exceeded", f"worked for {spent} s")
         else:
@@ -321,7 +321,7 @@ class Driver:
 
     async def _deadline(self, seconds: float) -> None:
         await self._clock.sleep(seconds)
-        raise TimeoutError
+        raise DeadlinePassed
 
     async def _heartbeat(self, lease: Lease) -> None:
         """Prolong the lease until cancelled. Raises LeaseLost."""

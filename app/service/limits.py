@@ -18,6 +18,10 @@ class TokensSpent(Exception):
     """The run may not ask the model again."""
 
 
+class DeadlinePassed(Exception):
+    """The run has been worked on for as long as it may."""
+
+
 @dataclass(slots=True)
 class RunLimits:
     """What is left of a run's means; None is no limit."""

@@ -41,7 +41,7 @@ class TurnDrained(Exception):
     """The process is going down and the turn has reached a step boundary: another goes on."""
 
 
-class Gate(Protocol):
+class Pace(Protocol):
     """What may hold a run's writer back: subscribers in lock-step (service.md 7)."""
 
     async def passable(self, run_id: str) -> None:
@@ -69,14 +69,14 @@ class TurnRecorder:
         turn_id: str,
         limits: RunLimits,
         clock: Clock,
-        gate: Gate,
+        pace: Pace,
     ) -> None:
         self._leases = leases
         self._lease = lease
         self._limits = limits
         self._turn_id = turn_id
         self._clock = clock
-        self._gate = gate
+        self._pace = pace
         self._channel: deque[stream.TurnStreamEvent] = deque()
         self._texts: deque[_Text] = deque()
         self._gathered = 0
@@ -175,7 +175,7 @@ class TurnRecorder:
         while True:
             await self._stirred.wait()
             await self._gather(self._wait_s)
-            await self._gate.passable(self._lease.run.id)
+            await self._pace.passable(self._lease.run.id)
             async with self._writing:
                 if texts := self._take_texts():
                     await self._append(texts)

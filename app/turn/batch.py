@@ -17,7 +17,7 @@ from app.turn.execute import ResultOrder, execute
 from app.turn.mutations import mutated
 from app.turn.reply import answer_executed, answer_settled, result_of
 from app.turn.transcript import Note
-from app.turn.verdict import Ask, Run, Settle
+from app.turn.verdict import Ask, Settle, Start
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +34,7 @@ async def resolve_batch(ctx: TurnCtx, calls: Sequence[OpenCall]) -> list[Verdict
 
     The other calls stay open, and those that need a person are in `pending_approvals`.
     """
-    done: list[Settle | Run] = []
+    done: list[Settle | Start] = []
     answers: list[ToolAnswer] = []
     notes_after = len(ctx.run.messages()) + 1
     waiting = [await classify(ctx, call) for call in calls]
@@ -43,7 +43,7 @@ async def resolve_batch(ctx: TurnCtx, calls: Sequence[OpenCall]) -> list[Verdict
         if not ready:
             break
         tainted_before = ctx.tainted
-        final = [await mutated(ctx, one) if isinstance(one, Run) else one for one in ready]
+        final = [await mutated(ctx, one) if isinstance(one, Start) else one for one in ready]
         answers += await _act(ctx, final)
         done += final
         if ctx.tainted and not tainted_before:
@@ -57,10 +57,10 @@ async def resolve_batch(ctx: TurnCtx, calls: Sequence[OpenCall]) -> list[Verdict
     return [*done, *waiting]
 
 
-def _split(verdicts: Sequence[Verdict]) -> tuple[list[Settle | Run], list[Verdict]]:
+def _split(verdicts: Sequence[Verdict]) -> tuple[list[Settle | Start], list[Verdict]]:
     """What may be acted on now, and what waits for a person or for those who do."""
     is_pausing = any(isinstance(verdict, Ask) for verdict in verdicts)
-    ready: list[Settle | Run] = []
+    ready: list[Settle | Start] = []
     waiting: list[Verdict] = []
     for verdict in verdicts:
         if isinstance(verdict, Ask) or (is_pausing and not _needs_no_person(verdict)):
@@ -70,7 +70,7 @@ def _split(verdicts: Sequence[Verdict]) -> tuple[list[Settle | Run], list[Verdic
     return ready, waiting
 
 
-def _needs_no_person(verdict: Settle | Run) -> bool:
+def _needs_no_person(verdict: Settle | Start) -> bool:
     """Whether the verdict may be acted on while a person decides on a sibling."""
     return isinstance(verdict, Settle) or verdict.is_ordered or verdict.is_read_only
 
@@ -82,7 +82,7 @@ async def _reconsidered(ctx: TurnCtx, verdict: Verdict) -> Verdict:
     return await classify(ctx, verdict.call)
 
 
-async def _act(ctx: TurnCtx, verdicts: Sequence[Settle | Run]) -> list[ToolAnswer]:
+async def _act(ctx: TurnCtx, verdicts: Sequence[Settle | Start]) -> list[ToolAnswer]:
     """Settle and run, and give the answers to the AgentRun, which puts them in source order."""
     order = ResultOrder(len(verdicts))
     answers: list[ToolAnswer] = []
@@ -92,9 +92,11 @@ async def _act(ctx: TurnCtx, verdicts: Sequence[Settle | Run]) -> list[ToolAnswe
         if isinstance(verdict, Settle):
             ctx.facts.extend(order.put(index, _settled(ctx, verdict)))
             answers.append(answer_settled(verdict.call.pending, verdict.result))
-    runs = {index: verdict for index, verdict in enumerate(verdicts) if isinstance(verdict, Run)}
-    for index, text in (await execute(ctx, runs, order)).items():
-        answers.append(answer_executed(runs[index].call.pending, text))
+    starts = {
+        index: verdict for index, verdict in enumerate(verdicts) if isinstance(verdict, Start)
+    }
+    for index, text in (await execute(ctx, starts, order)).items():
+        answers.append(answer_executed(starts[index].call.pending, text))
     ctx.run.answer_tool_calls(answers)
     return answers
 
@@ -124,7 +126,7 @@ def _add_output(ctx: TurnCtx, calls: Sequence[OpenCall], answers: Sequence[ToolA
         ctx.outputs.append(UserMessage(content=results))
 
 
-def _add_notes(ctx: TurnCtx, verdicts: Sequence[Settle | Run], *, after: int) -> None:
+def _add_notes(ctx: TurnCtx, verdicts: Sequence[Settle | Start], *, after: int) -> None:
     """Notes for the model alone, right after the results of their batch, in source order."""
     ctx.notes += [
         Note(after_messages=after, text=verdict.note) for verdict in verdicts if verdict.note

@@ -19,7 +19,7 @@ from app.turn.attempt import Raised, attempt
 from app.turn.call import last_arguments
 from app.turn.decided import decided, open_request, schema_problems, started
 from app.turn.gating import beyond_ceiling, ceiling_fact, gate, is_read_only
-from app.turn.verdict import Run, Settle, Verdict
+from app.turn.verdict import Settle, Start, Verdict
 
 if TYPE_CHECKING:
     from app.turn.call import OpenCall
@@ -124,9 +124,9 @@ async def _judged(ctx: TurnCtx, call: OpenCall, args: Arguments) -> Verdict:
             assert_never(gated.outcome)
 
 
-def _free(gated: Gated, args: Arguments, session: CoveredBy | None = None) -> Run:
+def _free(gated: Gated, args: Arguments, session: CoveredBy | None = None) -> Start:
     fact = gated.fact(session)
-    return Run(
+    return Start(
         call=gated.call,
         args=args,
         is_ordered=False,

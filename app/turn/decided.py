@@ -18,7 +18,7 @@ from app.turn.asking import ask_anew, ask_to_rerun, still_asked
 from app.turn.context import TurnFailed
 from app.turn.gating import beyond_ceiling, gate, is_read_only, veto
 from app.turn.ports import FailureKind
-from app.turn.verdict import Run, Settle, Verdict
+from app.turn.verdict import Settle, Start, Verdict
 
 if TYPE_CHECKING:
     from app.policy.capability import CapabilitySet
@@ -66,7 +66,7 @@ async def _approved(
             FailureKind.INTERNAL,
             f"call {call.call_id!r}: the arguments to run are not those that were signed",
         )
-    return Run(
+    return Start(
         call=call,
         args=args,
         is_ordered=True,
@@ -98,7 +98,7 @@ async def open_request(ctx: TurnCtx, call: OpenCall, args: Arguments) -> Verdict
     ):
         return still_asked(ctx, gated, args)
     covered_by = CoveredBy(kind="session", id=session.approval_id)
-    return Run(
+    return Start(
         call=call,
         args=args,
         is_ordered=True,
@@ -123,7 +123,7 @@ async def _run_again(
         return _told(call, refusal)
     if _grown(ctx, call, start.covered):
         return await _asked_to_rerun(ctx, call, args)
-    return Run(
+    return Start(
         call=call,
         args=args,
         is_ordered=True,

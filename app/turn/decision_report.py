@@ -13,7 +13,7 @@ from app.engine.arguments import Arguments, sha256_hex
 from app.engine.messages import AssistantMessage
 from app.engine.turn_content import tool_calls
 from app.turn.call import read_arguments
-from app.turn.verdict import Ask, Run, Settle
+from app.turn.verdict import Ask, Settle, Start
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +40,7 @@ def report_prepass(ctx: TurnCtx, verdicts: Sequence[Verdict], *, forwarded: int)
     _log.info(
         "turn.decisions",
         turn_id=ctx.turn_id,
-        executed=sum(isinstance(one, Run) and one.is_ordered for one in verdicts),
+        executed=sum(isinstance(one, Start) and one.is_ordered for one in verdicts),
         denied=sum(isinstance(one, Settle) and one.outcome in _DENIALS for one in verdicts),
         pending=sum(isinstance(one, Ask) for one in verdicts),
         unmatched=len(unmatched),

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from app.turn.context import TurnCtx
     from app.turn.ports import Fact
-    from app.turn.verdict import Run
+    from app.turn.verdict import Start
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,27 +60,28 @@ class ResultOrder:
         return self._released == len(self._facts)
 
 
-async def execute(ctx: TurnCtx, runs: Mapping[int, Run], order: ResultOrder) -> dict[int, str]:
+async def execute(ctx: TurnCtx, starts: Mapping[int, Start], order: ResultOrder) -> dict[int, str]:
     """Run the calls and return their results, by their places in `order`.
 
     Cancelling cancels the tools.
     """
-    if not runs:
+    if not starts:
         return {}
-    for run in runs.values():
-        _state_start(ctx, run)
+    for start in starts.values():
+        _state_start(ctx, start)
     await ctx.flush()
-    for run in runs.values():
-        await ctx.send(stream.ToolStarted(run.call.call_id, run.call.tool))
-    ctx.executed_calls += len(runs)
+    for start in starts.values():
+        await ctx.send(stream.ToolStarted(start.call.call_id, start.call.tool))
+    ctx.executed_calls += len(starts)
     running = _Running(ctx, order, tainted=ctx.tainted)
-    if len(runs) == 1:
-        [(index, run)] = runs.items()
-        return {index: await running.run(index, run)}
+    if len(starts) == 1:
+        [(index, start)] = starts.items()
+        return {index: await running.run(index, start)}
     try:
         async with asyncio.TaskGroup() as group:
             tasks = {
-                index: group.create_task(running.run(index, run)) for index, run in runs.items()
+                index: group.create_task(running.run(index, start))
+                for index, start in starts.items()
             }
     except BaseExceptionGroup as failed:
         # Only the journal, the recorder and the stream can fail here, and each with one meaning.
@@ -88,20 +89,20 @@ async def execute(ctx: TurnCtx, runs: Mapping[int, Run], order: ResultOrder) -> 
     return {index: task.result() for index, task in tasks.items()}
 
 
-def _state_start(ctx: TurnCtx, run: Run) -> None:
-    call = run.call
+def _state_start(ctx: TurnCtx, start: Start) -> None:
+    call = start.call
     ctx.state(
         ToolStarted(
             call_id=call.call_id,
             request_id=call.request_id,
             tool=call.tool,
-            args_sha256=run.args.sha256,
-            idempotency_key=_key(ctx, run),
+            args_sha256=start.args.sha256,
+            idempotency_key=_key(ctx, start),
             attempt=call.attempts + 1,
-            covered_by=run.covered_by,
+            covered_by=start.covered_by,
         )
     )
-    if (replay := run.replay) is not None:
+    if (replay := start.replay) is not None:
         ctx.grant_replays.append(replay)
         ctx.state(
             GrantReplayed(
@@ -114,8 +115,8 @@ def _state_start(ctx: TurnCtx, run: Run) -> None:
         )
 
 
-def _key(ctx: TurnCtx, run: Run) -> str:
-    return f"{ctx.run_id}:{run.call.call_id}"
+def _key(ctx: TurnCtx, start: Start) -> str:
+    return f"{ctx.run_id}:{start.call.call_id}"
 
 
 class _Running:
@@ -126,15 +127,15 @@ class _Running:
         self._order = order
         self._tainted = tainted
 
-    async def run(self, index: int, run: Run) -> str:
+    async def run(self, index: int, start: Start) -> str:
         ctx = self._ctx
         began_ms = ctx.clock.now_ms()
-        outcome = await redacted(ctx, run, await _invoke(ctx, run, tainted=self._tainted))
+        outcome = await redacted(ctx, start, await _invoke(ctx, start, tainted=self._tainted))
         duration_ms = max(0, ctx.clock.now_ms() - began_ms)
-        trust = _tag(ctx, run, outcome)
-        shown = await _shown(ctx, run, outcome, trust=trust)
+        trust = _tag(ctx, start, outcome)
+        shown = await _shown(ctx, start, outcome, trust=trust)
         ctx.tainted = ctx.tainted or trust.taints
-        fact = _result_fact(ctx, run, outcome, shown=shown, duration_ms=duration_ms, trust=trust)
+        fact = _result_fact(ctx, start, outcome, shown=shown, duration_ms=duration_ms, trust=trust)
         ready = self._order.put(index, fact)
         if self._order.is_complete:
             ctx.facts.extend(ready)
@@ -143,18 +144,18 @@ class _Running:
         return shown.text
 
 
-async def _invoke(ctx: TurnCtx, run: Run, *, tainted: bool) -> ToolOutcome:
+async def _invoke(ctx: TurnCtx, start: Start, *, tainted: bool) -> ToolOutcome:
     invocation = ToolInvocation(
-        call_id=run.call.call_id,
-        request_id=run.call.request_id,
-        name=run.call.tool,
-        args=run.args.value,
-        args_canonical=run.args.canonical,
-        idempotency_key=_key(ctx, run),
-        sandbox_mode=run.sandbox_mode,
+        call_id=start.call.call_id,
+        request_id=start.call.request_id,
+        name=start.call.tool,
+        args=start.args.value,
+        args_canonical=start.args.canonical,
+        idempotency_key=_key(ctx, start),
+        sandbox_mode=start.sandbox_mode,
         tainted=tainted,
     )
-    match await attempt(ctx.tools.execute(invocation), doing="execute", call_id=run.call.call_id):
+    match await attempt(ctx.tools.execute(invocation), doing="execute", call_id=start.call.call_id):
         case Raised():
             return ToolOutcome(text=texts.tool_failed(), code="tool_failed")
         case outcome if outcome.text.isascii():
@@ -165,19 +166,19 @@ async def _invoke(ctx: TurnCtx, run: Run, *, tainted: bool) -> ToolOutcome:
             return replace(outcome, text=escaped)
 
 
-def _tag(ctx: TurnCtx, run: Run, outcome: ToolOutcome) -> Trust:
+def _tag(ctx: TurnCtx, start: Start, outcome: ToolOutcome) -> Trust:
     """The result's tag: that of the tool's kind, joined with that of what it read."""
-    if ctx.tools.ingests_untrusted_content(run.call.tool):
+    if ctx.tools.ingests_untrusted_content(start.call.tool):
         return Trust.QUARANTINED_CONTENT
     return highest((Trust.UNSPECIFIED, outcome.trust))
 
 
-async def _shown(ctx: TurnCtx, run: Run, outcome: ToolOutcome, *, trust: Trust) -> Shown:
-    prefix = texts.edited(run.args.canonical.decode()) if run.is_edited else ""
+async def _shown(ctx: TurnCtx, start: Start, outcome: ToolOutcome, *, trust: Trust) -> Shown:
+    prefix = texts.edited(start.args.canonical.decode()) if start.is_edited else ""
     text = prefix + outcome.text
     if _size(text) <= RESULT_CAP_BYTES:
         return Shown(text)
-    artifact_id = await ctx.journal.keep_result(run.call.call_id, outcome.text, trust=trust)
+    artifact_id = await ctx.journal.keep_result(start.call.call_id, outcome.text, trust=trust)
     shown = cut(text, _size(outcome.text), artifact_id)
     return Shown(shown, truncated=True, artifact_id=artifact_id)
 
@@ -194,9 +195,15 @@ def cut(text: str, size: int, artifact_id: str | None) -> str:
 
 
 def _result_fact(
-    ctx: TurnCtx, run: Run, outcome: ToolOutcome, *, shown: Shown, duration_ms: int, trust: Trust
+    ctx: TurnCtx,
+    start: Start,
+    outcome: ToolOutcome,
+    *,
+    shown: Shown,
+    duration_ms: int,
+    trust: Trust,
 ) -> Fact:
-    call = run.call
+    call = start.call
     if outcome.code is None:
         return ctx.fact(
             ToolCompleted(

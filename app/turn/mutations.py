@@ -20,7 +20,7 @@ from app.turn.ports import (
     DispatchMutation,
     ToolOutcome,
 )
-from app.turn.verdict import Run, Settle
+from app.turn.verdict import Settle, Start
 
 if TYPE_CHECKING:
     from app.turn.context import TurnCtx
@@ -29,51 +29,51 @@ if TYPE_CHECKING:
 _WITHHELD: Final = ToolOutcome(text=texts.result_withheld(), code="result_withheld")
 
 
-async def mutated(ctx: TurnCtx, run: Run) -> Run | Settle:
+async def mutated(ctx: TurnCtx, start: Start) -> Start | Settle:
     """The call as policy has it run, once that is recorded."""
     recorder = ctx.options.dispatch_recorder
-    if run.mutation is None or recorder is None:
-        return run
-    match run.mutation:
+    if start.mutation is None or recorder is None:
+        return start
+    match start.mutation:
         case DispatchModify(args=rewritten, rule=rule):
             args = parse_arguments(json.dumps(dict(rewritten)))
-            if not isinstance(args, Arguments) or schema_problems(ctx, run.call, args):
-                return _refused(run)
-            applied = replace(run, args=args, mutation=None)
-            detail = {"original": run.args.canonical.decode(), "new": args.canonical.decode()}
-            mutation = _mutation(run, "input_rewrite", rule=rule, detail=detail)
+            if not isinstance(args, Arguments) or schema_problems(ctx, start.call, args):
+                return _refused(start)
+            applied = replace(start, args=args, mutation=None)
+            detail = {"original": start.args.canonical.decode(), "new": args.canonical.decode()}
+            mutation = _mutation(start, "input_rewrite", rule=rule, detail=detail)
         case DispatchInjectContext(text=text, rule=rule):
-            applied = replace(run, note=text, mutation=None)
-            mutation = _mutation(run, "context_injection", rule=rule, detail={"text": text})
+            applied = replace(start, note=text, mutation=None)
+            mutation = _mutation(start, "context_injection", rule=rule, detail={"text": text})
         case _:
-            assert_never(run.mutation)
+            assert_never(start.mutation)
     # The reply that holds the call stands in the log before what changed the call.
     await ctx.flush()
-    return applied if await _is_recorded(recorder, mutation) else _refused(run)
+    return applied if await _is_recorded(recorder, mutation) else _refused(start)
 
 
-async def redacted(ctx: TurnCtx, run: Run, outcome: ToolOutcome) -> ToolOutcome:
+async def redacted(ctx: TurnCtx, start: Start, outcome: ToolOutcome) -> ToolOutcome:
     """The result as policy lets it be seen, once that is recorded."""
     recorder = ctx.options.dispatch_recorder
     if recorder is None:
         return outcome
-    seen = ctx.tools.post_dispatch(run.call.tool, run.args.value, outcome.text)
-    match await attempt(seen, doing="post_dispatch", call_id=run.call.call_id):
+    seen = ctx.tools.post_dispatch(start.call.tool, start.args.value, outcome.text)
+    match await attempt(seen, doing="post_dispatch", call_id=start.call.call_id):
         case None:
             return outcome
         case Raised():
             return replace(_WITHHELD, trust=outcome.trust)
         case text:
-            return await _redacted_to(recorder, run, outcome, text=text)
+            return await _redacted_to(recorder, start, outcome, text=text)
 
 
 async def _redacted_to(
-    recorder: DispatchRecorder, run: Run, outcome: ToolOutcome, *, text: str
+    recorder: DispatchRecorder, start: Start, outcome: ToolOutcome, *, text: str
 ) -> ToolOutcome:
     mutation = DispatchMutation(
         kind="result_redaction",
-        call_id=run.call.call_id,
-        tool=run.call.tool,
+        call_id=start.call.call_id,
+        tool=start.call.tool,
         rule="",
         original_sha256=sha256_hex(outcome.text.encode()),
         detail={"redacted": text},
@@ -83,13 +83,13 @@ async def _redacted_to(
     return replace(_WITHHELD, trust=outcome.trust)
 
 
-def _mutation(run: Run, kind: str, *, rule: str, detail: dict[str, str]) -> DispatchMutation:
+def _mutation(start: Start, kind: str, *, rule: str, detail: dict[str, str]) -> DispatchMutation:
     return DispatchMutation(
         kind=kind,
-        call_id=run.call.call_id,
-        tool=run.call.tool,
+        call_id=start.call.call_id,
+        tool=start.call.tool,
         rule=rule,
-        original_sha256=run.args.sha256,
+        original_sha256=start.args.sha256,
         detail=detail,
     )
 
@@ -99,6 +99,6 @@ async def _is_recorded(recorder: DispatchRecorder, mutation: DispatchMutation) -
     return await attempt(recorded, doing="record mutation", call_id=mutation.call_id) is True
 
 
-def _refused(run: Run) -> Settle:
+def _refused(start: Start) -> Settle:
     result = texts.mutation_unrecorded()
-    return Settle(call=run.call, result=result, outcome="denied_by_policy", facts=run.facts)
+    return Settle(call=start.call, result=result, outcome="denied_by_policy", facts=start.facts)

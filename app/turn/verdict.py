@@ -41,7 +41,7 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class Start:
     """The call is to run with `args`.
 
     `is_ordered`: a person decided on this very call, so it runs even while others wait.
@@ -61,4 +61,4 @@ class Run:
     facts: tuple[Payload, ...] = ()
 
 
-Verdict = Settle | Ask | Run
+Verdict = Settle | Ask | Start

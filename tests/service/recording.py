@@ -42,7 +42,7 @@ class Desk:
     clock: PlayedClock
     leases: MemoryLeases
     limits: RunLimits
-    gate: Barrier
+    pace: Barrier
     recorder: TurnRecorder
 
     async def say(self, *texts: str) -> None:
@@ -56,12 +56,12 @@ class Desk:
 
 
 def desk(*, max_tokens: int | None = None) -> Desk:
-    clock, leases, gate = PlayedClock(), MemoryLeases(), Barrier()
+    clock, leases, pace = PlayedClock(), MemoryLeases(), Barrier()
     limits = RunLimits(max_tokens=max_tokens, deadline_s=None, tokens=0, active_s=0.0)
     recorder = TurnRecorder(
-        leases, lease(), turn_id="turn_1", limits=limits, clock=clock, gate=gate
+        leases, lease(), turn_id="turn_1", limits=limits, clock=clock, pace=pace
     )
-    return Desk(clock, leases, limits, gate, recorder)
+    return Desk(clock, leases, limits, pace, recorder)
 
 
 @asynccontextmanager

@@ -215,14 +215,14 @@ async def test_a_sender_that_waits_can_be_cancelled() -> None:
 
 async def test_a_held_run_appends_no_text_but_keeps_its_facts() -> None:
     async with pumping(desk()) as at:
-        at.gate.opened.clear()
+        at.pace.opened.clear()
         await at.say("held")
         assert await at.heard() == []
         await at.recorder.record(step_completed())
         assert at.leases.types == ["text.delta", "step.completed"]
         await at.say("more")
         assert await at.heard() == ["held"]
-        at.gate.opened.set()
+        at.pace.opened.set()
         await at.clock.let_pass(0.1)
         assert await at.heard() == ["held", "more"]
 

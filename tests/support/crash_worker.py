@@ -24,7 +24,7 @@ from app.tools.builtin import builtin_tools
 from app.tools.http import OutboundHttp
 from app.tools.registry import ToolRegistry
 from app.tools.toolbox import Toolbox
-from tests.support.house import OpenGate
+from tests.support.house import Unheld
 from tests.support.killed import DeadlyLeases
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ async def driver_on(store: Store, leases: Leases, *, host: str) -> AsyncIterator
             leases=leases,
             binder=Binder(toolbox=toolbox, providers=ProviderDirectory(clock)),
             clock=clock,
-            gate=OpenGate(),
+            pace=Unheld(),
             settings=DriverSettings("crash-worker", 60.0),
         )
     finally:

@@ -49,7 +49,7 @@ LEASE_S = 60.0
 PEOPLE = frozenset({"runs:read", "runs:write", "approvals:read", "approvals:decide"})
 
 
-class OpenGate:
+class Unheld:
     """Nobody holds any run back."""
 
     async def passable(self, run_id: str) -> None:
@@ -137,7 +137,7 @@ class House:
             leases=self.leases or self.store.leases,
             binder=self.binder,
             clock=self.clock,
-            gate=OpenGate(),
+            pace=Unheld(),
             settings=DriverSettings(self.worker, self.lease_s),
         )
 
