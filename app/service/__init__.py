@@ -1,5 +1,14 @@
 """Use cases, the run driver, subscriptions and the supervisor that owns every task.
 
 It depends on ports; `app.main` chooses the adapters. No FastAPI, no SQL and no adapter is
-imported here.
+imported here. Where to look:
+
+- what all of it rests on: `ports`, `clock`, `caller`, `requests`, `refusals`, `reach`
+- who gets in: `access`, `rates`, and on one's own machine `development`
+- the use cases, a noun each: `agents` (with `agent_spec` and `agent_check`), `runs`,
+  `conversations`, `approvals` (with `decisions`), `keys`, `event_log`, `tool_listing`
+- one turn of a run: `supervisor` takes it up and `driver` drives it, from `loading` (with `replay`,
+  `history`, `binding` and `consents`) past `recorder` and `limits` to `closing` (with `asking`);
+  `settle` ends what is left open by force
+- what readers get: `streams`, `subscriptions`, `wakeups`, and `hold` with `hold_sharing`
 """

@@ -1,4 +1,17 @@
 """Postgres: tables, event log, projections, leases and wake-ups. The only SQL and the only commit.
 
-It decides nothing: what is written was decided in `service`.
+It decides nothing: what is written was decided in `service`. Where to look:
+
+- the door: `open` puts everything together; `database`, `sessions`, `transactions`, `leases`,
+  `queue`, `signals`, `holds` and `workspace` each fulfil a port
+- an append: `numbering`, then `append`; `appender` groups those of all runs, `tails` knows where
+  logs end, `changes` orders the writes, `kinds` is their SQL
+- projections: `projections` says what an event does, by `projection_runs`, `projection_approvals`
+  and `projection_fact`; `rebuild` makes them anew from the log
+- reads: `queries` is their SQL, `records` makes records of rows, `stored_logs` reads whole logs
+- runs to be driven: `ready` says which is next, `wakes` enqueues it
+- the schema: `tables` with `tables_log`, `tables_runs`, `tables_access` and `table_base`, and
+  `migrations`; `texts` is how text is kept
+- the server: `whereabouts`, `connections`, and the embedded one in `embedded`, `embedded_host` and
+  `embedded_keeper`; `private_file` keeps the keys of this machine
 """

@@ -7,5 +7,6 @@ asyncio is allowed here; SQL, HTTP, clocks and signers are not. Where to look:
 - one model call: `request`, `dial`, `retry`, `model_step`, `reply`, `reply_facts`
 - one batch: `batch`, `call`, `classify`, `decided`, `gating`, `asking`, `verdict`
 - one execution: `execute`, `mutations`, `attempt`
-- what they rest on: `ledger`, `decision_report`, `schema`, `specs`, `taint`, `texts`, `limits`
+- what they rest on: `clock`, `ledger`, `decision_report`, `schema`, `specs`, `taint`, `texts`,
+  `limits`
 """

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import re
 
 import pytest
 
 from app.cli import app as command_line
-from tests.architecture.sources import ROOT, rooms
+from tests.architecture.sources import APP, ROOT, rooms, tree
 
 DOCUMENTS = sorted(
     path.relative_to(ROOT).as_posix() for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"))
@@ -20,6 +21,15 @@ COMMAND = re.compile(r"`turngate (\w+)")
 def test_the_map_names_every_room() -> None:
     text = (ROOT / "ARCHITECTURE.md").read_text()
     assert not [room for room in rooms() if f"`{room}`" not in text]
+
+
+@pytest.mark.parametrize("name", ["api", "service", "store", "turn"])
+def test_the_map_of_a_large_room_names_its_files_and_no_others(name: str) -> None:
+    text = ast.get_docstring(tree(APP / name / "__init__.py")) or ""
+    files = {path.stem for path in (APP / name).glob("*.py")} - {"__init__"}
+    where_to_look = text.partition("Where to look:")[2]
+    named = set(re.findall(r"`(\w+)`", where_to_look))
+    assert named == files
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
