@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
@@ -26,7 +27,13 @@ def read_settings() -> Settings:
         raise Misconfigured("; ".join(map(_told, found))) from None
     except SettingsError as error:
         # Its cause would show the value, which may hold a key.
-        raise Misconfigured(str(error)) from None
+        raise Misconfigured(_unparsed(str(error))) from None
+
+
+def _unparsed(message: str) -> str:
+    """A value that should be JSON; pydantic names its field in quotes."""
+    named = re.search(r'field "(\w+)"', message)
+    return f"TURNGATE_{named[1].upper()}: not valid JSON" if named else message
 
 
 def _told(error: ErrorDetails) -> str:

@@ -10,11 +10,11 @@ import signal
 import sys
 from typing import TYPE_CHECKING
 
+from app.cli.demo_place import undisturbed
 from app.cli.demo_receiver import Receiver
 from app.cli.demo_screen import Screen
 from app.cli.demo_server import served
 from app.service.clock import SystemClock
-from app.store.embedded import is_used
 
 if TYPE_CHECKING:
     from app.settings import Settings
@@ -24,31 +24,26 @@ def demo(settings: Settings, *, keep: bool) -> None:
     """Play the demo. Raises DemoFailed and StoreUnavailable."""
     clock = SystemClock()
     screen = Screen(clock)
-    settings = _undisturbed(settings, screen)
     # `kill` is to leave as little behind as Ctrl-C does.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     with (
+        undisturbed(settings) as placed,
         Receiver() as receiver,
-        served(settings, allow_host=receiver.host, keep=keep) as server,
+        served(placed, allow_host=receiver.host, keep=keep, first=placed == settings) as server,
     ):
+        if placed != settings:
+            place = settings.data_dir
+            screen.said(f"another process of turngate works in {place}, so the demo does not")
         with screen.waiting("starting Turngate"):
             # The client is loaded while the server starts: there are two cores.
             from app.cli.demo_play import Play, newcomer  # noqa: PLC0415 - see above
 
-            server.await_ready(clock)
-        screen.said(f"Turngate serves on {server.address}, its data is in {settings.data_dir}")
-        client = newcomer(settings, server.address, clock)
-        Play(settings, client, screen, receiver).all(clock)
+            address = server.await_ready(clock)
+        screen.said(f"Turngate serves on {address}, its data is in {placed.data_dir}")
+        client = newcomer(placed, address, clock)
+        Play(placed, client, screen, receiver).all(clock)
         if keep:
             screen.heading("It goes on")
-            screen.said(f"API description: {server.address}/openapi.json")
+            screen.said(f"API description: {address}/openapi.json")
             screen.said(f"Stop it: kill {server.process.pid}    A token for {client.person.sub}:")
             print(client.person.token)
-
-
-def _undisturbed(settings: Settings, screen: Screen) -> Settings:
-    """Settings with a place of the demo's own, if somebody else's worker might take its runs."""
-    if settings.database_url is not None or not is_used(settings.data_dir):
-        return settings
-    screen.said(f"another process of turngate works in {settings.data_dir}, so the demo does not")
-    return settings.model_copy(update={"data_dir": settings.data_dir / "demo"})

@@ -70,7 +70,7 @@ class Client:
         except httpx.TransportError as error:
             raise Unexpected(f"{method} {path}: no answer: {error}") from error
         if not answer.is_success:
-            raise Unexpected(f"{method} {path}: {answer.status_code} {answer.text}")
+            raise Unexpected(f"{method} {path}: {answer.status_code} {_refusal(answer)}")
         document: Document = answer.json()
         return document
 
@@ -119,6 +119,16 @@ class Client:
 
     def _sign(self, payload: bytes, *, kid: str, typ: str) -> str:
         return sign_jws(payload, key=self.person.key, kid=kid, typ=typ)
+
+
+def _refusal(answer: httpx.Response) -> str:
+    """What a problem says, in one line; any other body as it is."""
+    try:
+        problem = answer.json()
+        places = [f"{each['pointer']}: {each['detail']}" for each in problem.get("errors", ())]
+        return "; ".join([f"{problem['code']}: {problem['detail']}", *places])
+    except (ValueError, LookupError, AttributeError, TypeError):
+        return answer.text
 
 
 def _frame(socket: ClientConnection) -> dict[str, Any]:

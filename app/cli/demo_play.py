@@ -97,7 +97,9 @@ class Play:
             elif event["type"] == "tool.failed":
                 raise DemoFailed(f"{event['data']['tool']} failed: {event['data']['error']}")
             elif event["type"] in ("run.failed", "run.cancelled"):
-                raise DemoFailed(f"{run['id']} ended as {event['type']}: {event['data']}")
+                data = event["data"]
+                why = f"{data['code']}: {data['message']}" if "code" in data else data["reason"]
+                raise DemoFailed(f"{run['id']} ended as {event['type']}: {why}")
         conversation: str = run["conversation_id"]
         return conversation
 

@@ -6,11 +6,10 @@ import subprocess
 import sys
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from http import HTTPStatus
-from http.client import HTTPConnection, HTTPException
 from typing import TYPE_CHECKING, Final
 
-from app.cli.sockets import base_address, free_port
+from app.cli.greeting import SERVES
+from app.cli.sockets import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -34,42 +33,33 @@ class DemoFailed(Exception):
 class Served:
     """A server that was started, and takes requests after `await_ready`."""
 
-    port: int
     process: subprocess.Popen[bytes]
     log: Path
 
-    @property
-    def address(self) -> str:
-        """Its base address."""
-        return base_address(HOST, self.port)
+    def await_ready(self, clock: SystemClock) -> str:
+        """Its base address, once it is ready. Raises DemoFailed with the end of its log.
 
-    def await_ready(self, clock: SystemClock) -> None:
-        """Return when it is ready. Raises DemoFailed with the end of its log."""
+        It is asked for in the log: whoever answers at a port may be somebody else.
+        """
         end = clock.monotonic() + READY_S
         while clock.monotonic() < end and self.process.poll() is None:
-            if self._is_ready():
-                return
+            whole_lines = self.log.read_text(errors="replace").split("\n")[:-1]
+            for line in whole_lines:
+                if line.startswith(SERVES):
+                    return line.removeprefix(SERVES)
             with suppress(subprocess.TimeoutExpired):
                 self.process.wait(_POLL_S)
         said = self.log.read_text(errors="replace").splitlines()[-5:]
         raise DemoFailed("\n".join(["the server did not get ready:", *said]))
 
-    def _is_ready(self) -> bool:
-        asking = HTTPConnection(HOST, self.port, timeout=READY_S)
-        try:
-            asking.request("GET", "/readyz")
-            return asking.getresponse().status == HTTPStatus.OK
-        except (OSError, HTTPException):
-            return False
-        finally:
-            asking.close()
-
 
 @contextmanager
-def served(settings: Settings, *, allow_host: str, keep: bool) -> Iterator[Served]:
-    """Run a server for the block, and after it as well with `keep`."""
-    settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    port = free_port(HOST, PORT)
+def served(settings: Settings, *, allow_host: str, keep: bool, first: bool) -> Iterator[Served]:
+    """Run a server for the block, and after it as well with `keep`.
+
+    The `first` of several demos takes the port that everybody knows, if it is free.
+    """
+    port = free_port(HOST, PORT) if first else 0
     log = settings.data_dir / "demo-serve.log"
     hosts = ",".join((*settings.http_allow_hosts, allow_host))
     words = ("serve", "--port", str(port))
@@ -77,7 +67,7 @@ def served(settings: Settings, *, allow_host: str, keep: bool) -> Iterator[Serve
     process = _start(command, log, own_session=keep)
     stays = False
     try:
-        yield Served(port, process, log)
+        yield Served(process, log)
         stays = keep
     finally:
         if not stays:

@@ -11,12 +11,13 @@ from app.service.development import TokenOrder
 if TYPE_CHECKING:
     from app.settings import Settings
 
+SERVES: Final = "Turngate serves on "
 _HOURS: Final = 8
 
 
 def greeting(settings: Settings, address: str, *, print_token: bool) -> str:
     """The lines to print; a token, if it is asked for, is the last one and alone on it."""
-    lines = [f"Turngate serves on {address}", f"API description: {address}/openapi.json"]
+    lines = [f"{SERVES}{address}", f"API description: {address}/openapi.json"]
     if print_token:
         order = TokenOrder("dev", "dev", tuple(sorted(SCOPES)), ("approver",), _HOURS * 3600)
         lines += [

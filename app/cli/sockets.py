@@ -19,7 +19,11 @@ class PortTaken(Exception):
 
 
 def listening_socket(host: str, port: int) -> socket.socket:
-    """A bound socket, not listening yet. Raises PortTaken."""
+    """A socket that listens, so that the port is nobody else's from now on. Raises PortTaken.
+
+    Two that are only bound share a port until one of them listens. Who connects before requests
+    are taken waits for them.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -28,6 +32,7 @@ def listening_socket(host: str, port: int) -> socket.socket:
         if hasattr(socket, "TCP_USER_TIMEOUT"):
             listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, USER_TIMEOUT_MS)
         listener.bind((host, port))
+        listener.listen()
     except OSError as error:
         listener.close()
         raise PortTaken(f"cannot listen on {host}:{port}: {error.strerror or error}") from error

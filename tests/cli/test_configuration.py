@@ -56,7 +56,7 @@ CASES = [
     Case(
         "a map that is no JSON",
         {"TURNGATE_COMPATIBLE": '{"local": very-private'},
-        'error parsing value for field "compatible" from source "EnvSettingsSource"',
+        "TURNGATE_COMPATIBLE: not valid JSON",
     ),
     Case(
         "two at once",

@@ -10,22 +10,28 @@ from app.cli.sockets import PortTaken, base_address, free_port, listening_socket
 
 
 def test_a_connection_inherits_the_bounds_of_its_listener() -> None:
-    with listening_socket("127.0.0.1", 0) as listener:
-        listener.listen()
-        with (
-            socket.create_connection(listener.getsockname()) as client,
-            listener.accept()[0] as accepted,
-        ):
-            assert client.getpeername() == accepted.getsockname()
-            # Linux keeps twice what was asked for, for its own bookkeeping.
-            assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) == 2 * 131_072
-            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 75_000
+    with (
+        listening_socket("127.0.0.1", 0) as listener,
+        socket.create_connection(listener.getsockname()) as client,
+        listener.accept()[0] as accepted,
+    ):
+        assert client.getpeername() == accepted.getsockname()
+        # Linux keeps twice what was asked for, for its own bookkeeping.
+        assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) == 2 * 131_072
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 75_000
 
 
 def test_a_taken_port_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         with pytest.raises(PortTaken, match=f"cannot listen on 127.0.0.1:{port}: Address already"):
+            listening_socket("127.0.0.1", port)
+
+
+def test_a_port_is_taken_before_anybody_is_served() -> None:
+    with listening_socket("127.0.0.1", 0) as first:
+        port = first.getsockname()[1]
+        with pytest.raises(PortTaken):
             listening_socket("127.0.0.1", port)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import signal
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -86,6 +87,23 @@ def test_on_demand_the_server_stays_and_says_how_to_stop_it(tmp_path: Path) -> N
     finally:
         stopped_by_kill(pid)
     assert place.processes() == []
+
+
+def test_demos_at_the_same_time_leave_each_other_alone(tmp_path: Path) -> None:
+    """Each has its own server, although neither was there when the other looked."""
+    place = Place(tmp_path)
+    with ThreadPoolExecutor() as pool:
+        both = list(pool.map(lambda _: place.run("demo"), range(2)))
+    assert [(done.returncode, done.stderr) for done in both] == [(0, "")] * 2
+    assert place.processes() == []
+
+
+def test_a_place_that_cannot_be_is_told_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("a file")
+    done = Place(tmp_path).run("demo")
+    assert done.returncode == 1
+    assert done.stderr.startswith("turngate: no place for the demo in ")
+    assert len(done.stderr.splitlines()) == 1
 
 
 def stopped_by_kill(pid: int) -> None:
