@@ -182,7 +182,7 @@ def verify(
     ] = None,
     conversation: Annotated[str | None, typer.Option(help="Only this conversation's log.")] = None,
 ) -> None:
-    """Verify chain, seals and signatures: exit 0 sound, 1 tampered, 2 unreadable or misused."""
+    """Verify chain and signatures: exit 0 sound, 1 tampered, 2 unreadable or misused."""
     if file is not None and conversation is not None:
         _end(ValueError("give a file or a conversation, not both"), MISUSED)
     raise typer.Exit(_verify_stored(conversation) if file is None else _verify_file(file))

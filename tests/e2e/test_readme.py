@@ -29,6 +29,8 @@ def test_the_calls_do_what_the_page_says(tmp_path: Path) -> None:
     documents = []
     for _ in range(3):
         document, at = json.JSONDecoder().raw_decode(said, at)
+        assert said[at] == "\n"
+        at += 1
         documents.append(document)
     agent, approvals, cancelled = documents
     assert agent["name"] == "courier"
