@@ -42,11 +42,12 @@ Round = dict[Kind, list[Change]]
 
 @dataclass(slots=True)
 class _Plan:
-    """Rounds under construction: for each subject, where it was written last."""
+    """Rounds under construction: for each subject, where it was written and read last."""
 
     rounds: list[Round]
     written: dict[str, tuple[int, Change]]
     marked: dict[str, int]
+    read: dict[str, int]
 
     def add(self, change: Change) -> None:
         earliest = 0 if change.kind.rides else 1
@@ -54,6 +55,8 @@ class _Plan:
             if subject in self.written:
                 earliest = max(earliest, self.written[subject][0] + 1)
             earliest = max(earliest, self.marked.get(subject, -1) + 1)
+        # Who reads it in that round sees what was there before, so a writer may share the round.
+        earliest = max(earliest, self.read.get(change.writes, 0))
         before = self.written.get(change.writes)
         if before is not None:
             at, first = before
@@ -73,11 +76,13 @@ class _Plan:
         self.written[change.writes] = (at, change)
         for subject in change.marks:
             self.marked[subject] = max(at, self.marked.get(subject, -1))
+        for subject in change.reads:
+            self.read[subject] = max(at, self.read.get(subject, 0))
 
 
 def rounds(changes: Iterable[Change]) -> list[Round]:
     """The changes in as few rounds as their dependencies allow; the first may ride an append."""
-    plan = _Plan([{}], {}, {})
+    plan = _Plan([{}], {}, {}, {})
     for change in changes:
         plan.add(change)
     return plan.rounds

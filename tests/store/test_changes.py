@@ -78,6 +78,20 @@ def test_a_decision_is_seen_by_what_it_settles() -> None:
     ]
 
 
+def test_what_follows_a_decision_is_not_seen_by_what_it_gave() -> None:
+    """A session approval is read from its approval as approved, not as superseded later."""
+    events = [
+        decided("appr_1", RUN, scope="session"),
+        resolved("appr_1", RUN, "approved"),
+        resolved("appr_1", RUN, "superseded", by="superseded"),
+    ]
+    assert kinds_of(*events) == [
+        ["approval_changed", "decided"],
+        ["approval_changed", "pause_settled", "session_given"],
+        ["pause_settled"],
+    ]
+
+
 def test_two_answers_settle_a_pause_once() -> None:
     events = [question_answered("ques_1", RUN), question_answered("ques_2", RUN)]
     assert kinds_of(*events) == [["question_answered", "question_answered"], ["pause_settled"]]

@@ -71,11 +71,15 @@ WAITING = ACTS[ACTS.index("pause") : ACTS.index("complete")]
 
 @dataclass(slots=True)
 class History:
-    """Events that could have happened, and many that could not: the rules hold for any."""
+    """Events in any order, but that an approval is resolved once, and superseded only then.
+
+    The use cases see to that under the conversation's lock; the other rules hold for any history.
+    """
 
     conversation_id: str
     runs: list[str] = field(default_factory=list)
-    approvals: list[tuple[str, str]] = field(default_factory=list)
+    pending: list[tuple[str, str]] = field(default_factory=list)
+    approved: list[tuple[str, str]] = field(default_factory=list)
     questions: list[tuple[str, str]] = field(default_factory=list)
     count: int = 0
 
@@ -93,16 +97,19 @@ class History:
 
     def _waiting(self, act: str) -> list[NewEvent]:
         run_id = self.runs[-1]
-        if act == "pause" or (not self.approvals and act not in ("ask", "answer")):
-            self.approvals.append((new_id("appr"), run_id))
-            requested = approval_requested(*self.approvals[-1], self.conversation_id, title="\0")
-            return [requested, paused(run_id, self.approvals[-1][0])]
+        candidates = self.approved if act == "supersede" else self.pending
+        if act == "pause" or (not candidates and act not in ("ask", "answer")):
+            self.pending.append((new_id("appr"), run_id))
+            requested = approval_requested(*self.pending[-1], self.conversation_id, title="\0")
+            return [requested, paused(run_id, self.pending[-1][0])]
         if act == "ask" or (act == "answer" and not self.questions):
             self.questions.append((new_id("ques"), run_id))
             return [question_asked(*self.questions[-1]), paused(run_id)]
         if act == "answer":
             return [question_answered(*self.questions[self.count % len(self.questions)])]
-        approval = self.approvals[self.count % len(self.approvals)]
+        approval = candidates.pop(self.count % len(candidates))
+        if act in ("approve", "approve for session"):
+            self.approved.append(approval)
         who = f"approver {self.count}"
         match act:
             case "approve":
