@@ -43,15 +43,16 @@ class ProviderDirectory:
 
     def knows(self, model: str) -> bool:
         """Whether an agent may name the model. A vendor's key is only needed when it is asked."""
-        return model == SCRIPT or self._parsed(model) is not None
+        return model == SCRIPT or parse_model(model, frozenset(self._compatible)) is not None
 
     def provider(self, model: str) -> Provider:
-        """The provider of a model. Raises ValueError for one that is not known."""
+        """The provider of a model; one that is not known here says so when it is asked.
+
+        An agent may outlive the configuration of its model, and its run then fails with that word.
+        """
         if model == SCRIPT:
             return self._script
-        if (name := self._parsed(model)) is None:
-            raise ValueError(f"expected a known model, found {model!r}")
-        return _VendorProvider(self, name)
+        return _VendorProvider(self, model)
 
     async def aclose(self) -> None:
         """Close every connection; streams that are open break."""
@@ -76,21 +77,27 @@ class ProviderDirectory:
                 self._ready.add(name.vendor)
         return models
 
-    def _parsed(self, model: str) -> ModelName | None:
-        return parse_model(model, frozenset(self._compatible))
+    def parsed(self, model: str) -> ModelName:
+        """The parts of a model's name. Raises ProviderError if it is not known here."""
+        name = parse_model(model, frozenset(self._compatible))
+        if name is None:
+            message = f"the model {model!r} is not configured here"
+            raise ProviderError(FailureKind.BAD_REQUEST, message)
+        return name
 
 
 class _VendorProvider:
     """One model of the directory, as the turn sees it."""
 
-    def __init__(self, directory: ProviderDirectory, name: ModelName) -> None:
+    def __init__(self, directory: ProviderDirectory, model: str) -> None:
         self._directory = directory
-        self._name = name
+        self._model = model
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamItem, None]:
-        endpoint = self._directory.endpoint(self._name)
-        models = await self._directory.models(self._name)
-        items = models.stream(self._name, endpoint, request)
+        name = self._directory.parsed(self._model)
+        endpoint = self._directory.endpoint(name)
+        models = await self._directory.models(name)
+        items = models.stream(name, endpoint, request)
         try:
             async for item in items:
                 yield item

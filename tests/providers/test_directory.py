@@ -10,7 +10,7 @@ import pytest
 from app.providers.directory import ProviderDirectory
 from app.providers.endpoint import Endpoint, ModelName, parse_model
 from app.providers.script import ScriptProvider
-from app.turn.ports import FailureKind
+from app.turn.ports import FailureKind, ProviderError
 from tests.providers.played import NotedClock, reply
 from tests.providers.vendors import REQUEST
 
@@ -28,10 +28,11 @@ def test_a_model_of_a_vendor_or_a_server_is_known(model: str) -> None:
 
 
 @pytest.mark.parametrize("model", UNKNOWN)
-def test_any_other_model_is_refused(model: str) -> None:
+async def test_any_other_model_is_refused_when_named_and_when_asked(model: str) -> None:
     assert not DIRECTORY.knows(model)
-    with pytest.raises(ValueError, match="known model"):
-        DIRECTORY.provider(model)
+    with pytest.raises(ProviderError, match="not configured here") as refused:
+        await anext(DIRECTORY.provider(model).stream(REQUEST))
+    assert refused.value.kind is FailureKind.BAD_REQUEST
 
 
 def test_a_compatible_name_is_its_server_and_its_model_unless_a_model_follows() -> None:
