@@ -6,11 +6,12 @@ BIN := .venv/bin
 
 install: .venv/.installed
 
+# The lock is complete, so nothing is resolved; what is never imported is never compiled.
 .venv/.installed: requirements-dev.lock pyproject.toml
-	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	# The lock is complete, so nothing is resolved; what is never imported is never compiled.
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-compile --require-hashes -r requirements-dev.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@echo "Installing into .venv, once; it takes about a minute."
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-compile --require-hashes -r requirements-dev.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
 demo: install
