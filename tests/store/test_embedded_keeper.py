@@ -51,6 +51,10 @@ def starts(script: str, folder: Path, locks: tuple[int, int]) -> int:
     return len((folder / "starts").read_text())
 
 
+# Whoever runs the tests in the background may have them ignore these signals, and children inherit.
+HEARING = ("/usr/bin/env", "--default-signal=INT,QUIT")
+
+
 def test_a_server_that_ends_on_purpose_is_not_started_again(
     tmp_path: Path, locks: tuple[int, int]
 ) -> None:
@@ -74,7 +78,7 @@ def test_restarts_after_a_kill_are_bounded(tmp_path: Path, locks: tuple[int, int
 
 
 def test_a_server_nobody_uses_is_interrupted(locks: tuple[int, int]) -> None:
-    with subprocess.Popen(["/bin/sleep", "60"]) as server:
+    with subprocess.Popen([*HEARING, "/bin/sleep", "60"]) as server:
         watch(server, *locks)
         assert server.returncode == -signal.SIGINT
 
@@ -101,7 +105,7 @@ def test_users_are_not_counted_while_a_start_or_stop_is_under_way(
 
 def test_a_server_deaf_to_a_gentle_end_is_made_to_quit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embedded_keeper, "STOP_SECONDS", 0.05)
-    deaf = ["/bin/sh", "-c", "trap '' INT; echo; exec sleep 60"]
+    deaf = [*HEARING, "/bin/sh", "-c", "trap '' INT; echo; exec sleep 60"]
     with subprocess.Popen(deaf, stdout=subprocess.PIPE) as server:
         assert server.stdout
         server.stdout.readline()
