@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 import uvloop
 
 from app.store.whereabouts import running_database
-from bench import appends, decisions, resumes, runs, sockets, streaming
+from bench import appends, decisions, engine, resumes, runs, sockets, streaming
 from bench.report import Report
 from bench.servers import bare, turngate
 from bench.wire import Http
@@ -22,6 +22,7 @@ DOCUMENT = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 async def measured(scratch: Path) -> Report:
     """Take every measure; the quiet ones first."""
     report = Report()
+    await engine.measure(report)
     async with turngate(scratch) as ours:
         http = await Http.connect(ours.address)
         await runs.prepare(http)
