@@ -100,7 +100,7 @@ async def open_house(
         http = OutboundHttp(settings.http_allow_hosts)
         stack.push_async_callback(http.aclose)
         registry = ToolRegistry(builtin_tools(clock, http))
-        toolbox = Toolbox(registry, files=store.workspace, clock=clock)
+        toolbox = Toolbox(registry, files=store.workspace, search=store.tool_search, clock=clock)
         providers = _providers(settings, clock)
         stack.push_async_callback(providers.aclose)
         wakeups, subscriptions = Wakeups(clock), Subscriptions(database)

@@ -1,4 +1,4 @@
-"""What a read of the store is asked for: a page, a reach, a part of the log."""
+"""What a read of the store is asked for: a page, a reach, a part of the log, a tool."""
 
 from __future__ import annotations
 
@@ -27,6 +27,26 @@ class LogScope:
 
     conversation_id: str
     run_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolQuery:
+    """What a call asked for that no tool on offer answers to: words of its name, of its arguments.
+
+    Every word is letters and digits.
+    """
+
+    named: tuple[str, ...]
+    given: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolText:
+    """What a tool can be found by: the words of its name, its parameters, what is said of it."""
+
+    called: str
+    takes: str
+    about: str
 
 
 def audit_scope(tenant: str) -> LogScope:

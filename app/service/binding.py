@@ -67,6 +67,7 @@ class Binder:
             conversation_id=created.conversation_id,
             names=spec.tools,
             consent=(_consent(spec), _consent(now)),
+            escape_hatch=spec.escape_hatch,
         )
         bound = BoundAgent(
             name=name,

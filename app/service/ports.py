@@ -229,8 +229,12 @@ class Toolbox(Protocol):
         conversation_id: str,
         names: Sequence[str],
         consent: Sequence[ConsentRules],
+        escape_hatch: bool,
     ) -> ToolExecutor:
-        """The tools `names`, under the strictest of some consent rules, on one workspace."""
+        """The tools `names`, under the strictest of some consent rules, on one workspace.
+
+        With the escape hatch they need not all be offered.
+        """
         ...
 
 

@@ -15,6 +15,7 @@ from app.store.leases import StoreLeases
 from app.store.queue import StoreQueue
 from app.store.signals import StoreSignals
 from app.store.tails import Tails
+from app.store.tool_search import StoreToolSearch
 from app.store.workspace import StoreWorkspace
 
 if TYPE_CHECKING:
@@ -40,6 +41,11 @@ class Store:
     def workspace(self, tenant: str) -> StoreWorkspace:
         """The files of the tenant's conversations, as the tools see them."""
         return StoreWorkspace(self.pool, tenant)
+
+    @property
+    def tool_search(self) -> StoreToolSearch:
+        """The search over the texts of tools."""
+        return StoreToolSearch(self.pool)
 
     @staticmethod
     @asynccontextmanager

@@ -1,4 +1,7 @@
-"""What tools need of the house: the files of a conversation. The store fulfils `WorkspaceStore`."""
+"""What tools need of the house: the files of a conversation, and a search over tools.
+
+The store fulfils `WorkspaceStore` and `ToolSearch`.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from app.log.queries import ToolQuery, ToolText
     from app.log.records import FileEntry, WorkspaceFile
     from app.policy.taint import Trust
 
@@ -47,3 +51,13 @@ class WorkspaceStore(Protocol):
         ...
 
     async def delete_file(self, conversation_id: str, path: str) -> bool: ...
+
+
+class ToolSearch(Protocol):
+    """Retrieval over the texts of tools. It knows no tool but those it is handed."""
+
+    async def nearest(
+        self, query: ToolQuery, tools: Sequence[ToolText], *, limit: int
+    ) -> Sequence[int]:
+        """The places in `tools` of those that match, the nearest first, at most `limit`."""
+        ...

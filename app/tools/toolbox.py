@@ -5,25 +5,35 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from app.tools.executor import ScopedExecutor
+from app.tools.hatch import HatchedExecutor
 from app.tools.workspace import ConversationWorkspace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from app.policy.consent import ConsentRules
-    from app.tools.ports import WorkspaceStore
+    from app.tools.ports import ToolSearch, WorkspaceStore
     from app.tools.registry import RegisteredTool, ToolRegistry
-    from app.turn.ports import Clock
+    from app.turn.ports import Clock, ToolExecutor
 
 
 class Toolbox:
-    """Everything the service wants of tools; `files` gives a tenant's workspace store."""
+    """Everything the service wants of tools; `files` gives a tenant's workspace store.
+
+    `search` is what an agent's escape hatch finds tools with.
+    """
 
     def __init__(
-        self, registry: ToolRegistry, *, files: Callable[[str], WorkspaceStore], clock: Clock
+        self,
+        registry: ToolRegistry,
+        *,
+        files: Callable[[str], WorkspaceStore],
+        search: ToolSearch,
+        clock: Clock,
     ) -> None:
         self._registry = registry
         self._files = files
+        self._search = search
         self._clock = clock
 
     def tools(self) -> Sequence[RegisteredTool]:
@@ -37,7 +47,12 @@ class Toolbox:
         conversation_id: str,
         names: Sequence[str],
         consent: Sequence[ConsentRules],
-    ) -> ScopedExecutor:
-        """The tools `names`, under the strictest of some consent rules, on one workspace."""
+        escape_hatch: bool,
+    ) -> ToolExecutor:
+        """The tools `names`, under the strictest of some consent rules, on one workspace.
+
+        With the escape hatch they need not all be offered.
+        """
         workspace = ConversationWorkspace(self._files(tenant), conversation_id, clock=self._clock)
-        return ScopedExecutor(self._registry, names, consent=consent, workspace=workspace)
+        scoped = ScopedExecutor(self._registry, names, consent=consent, workspace=workspace)
+        return HatchedExecutor(scoped, names, search=self._search) if escape_hatch else scoped

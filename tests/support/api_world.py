@@ -177,7 +177,7 @@ def edge_of(store: Store, clock: SteppedClock, *, open_runs: int = 1000) -> Edge
     database = store.database
     providers = ProviderDirectory(clock)
     registry = ToolRegistry(builtin_tools(clock, OutboundHttp()))
-    toolbox = Toolbox(registry, files=store.workspace, clock=clock)
+    toolbox = Toolbox(registry, files=store.workspace, search=store.tool_search, clock=clock)
     binder = Binder(toolbox=toolbox, providers=providers)
     wakeups = Wakeups(clock)
     wakeups.listen(store.signals)

@@ -39,7 +39,8 @@ DIED: Final = 9
 async def driver_on(store: Store, leases: Leases, *, host: str) -> AsyncIterator[Driver]:
     """A driver with the built-in tools, which may reach the host, and the script model."""
     clock, http = SystemClock(), OutboundHttp((host,))
-    toolbox = Toolbox(ToolRegistry(builtin_tools(clock, http)), files=store.workspace, clock=clock)
+    registry = ToolRegistry(builtin_tools(clock, http))
+    toolbox = Toolbox(registry, files=store.workspace, search=store.tool_search, clock=clock)
     try:
         yield Driver(
             database=store.database,

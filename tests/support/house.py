@@ -125,7 +125,10 @@ class House:
         database = self.store.database
         self.script = RecordedScript(self.clock)
         toolbox = Toolbox(
-            ToolRegistry(self.tools.registered()), files=self.store.workspace, clock=self.clock
+            ToolRegistry(self.tools.registered()),
+            files=self.store.workspace,
+            search=self.store.tool_search,
+            clock=self.clock,
         )
         self.binder = Binder(toolbox=toolbox, providers=self.script)
         self.wakeups = Wakeups(self.clock)

@@ -2,13 +2,13 @@
 
 `mutate` asks and has an effect outside, `stamp` asks and is idempotent, `charge` has an effect and
 asks nobody, `read` is read-only, `fetch` brings untrusted content in, `strict` asks and has a
-schema, `share` gives access.
+schema, `share` gives access. The tools `served` by the server `crm` are read-only.
 """
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +42,7 @@ class CountingTools:
     errors: dict[str, Exception] = field(default_factory=dict)
     began: asyncio.Event = field(default_factory=asyncio.Event)
     described: str = ""
+    served: dict[str, str] = field(default_factory=dict)
 
     @property
     def names(self) -> list[str]:
@@ -81,7 +82,12 @@ class CountingTools:
             self._tool("fetch", ToolProfile(Origin.FETCHER, destructive=False)),
             self._tool("strict", OUTSIDE, consent=Consent.ASK, parameters=STRICT),
             self._tool("share", ToolProfile(Origin.ACCESS_GRANT, open_world=False)),
+            *(self._served(name) for name in self.served),
         ]
+
+    def _served(self, name: str) -> RegisteredTool:
+        tool = self._tool(f"crm__{name}", LOCAL(read_only=True), server="crm")
+        return replace(tool, description=self.served[name])
 
     def _tool(self, name: str, profile: ToolProfile, **more: Any) -> RegisteredTool:
         return RegisteredTool(
