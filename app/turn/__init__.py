@@ -5,8 +5,9 @@ asyncio is allowed here; SQL, HTTP, clocks and signers are not. Where to look:
 - the contract: `ports`, `options`, `agent`, `transcript`, `result`, `stream`
 - the stages: `run`, `prepass`, `loop`, with what they share in `context`
 - one model call: `request`, `dial`, `retry`, `model_step`, `reply`, `reply_facts`
-- one batch: `batch`, `call`, `classify`, `decided`, `gating`, `asking`, `verdict`
+- one batch: `batch`, `call`, `classify`, `decided`, `gating`, `asking`,
+  `questions` with `question_form`, `verdict`
 - one execution: `execute`, `mutations`, `attempt`
-- what they rest on: `clock`, `ledger`, `decision_report`, `schema`, `specs`, `taint`, `texts`,
-  `limits`
+- what they rest on: `clock`, `ledger`, `answers`, `decision_report`, `schema`, `specs`,
+  `taint`, `texts`, `limits`
 """

@@ -14,10 +14,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundAgent:
-    """The stricter of a run's snapshot and the present agent (service.md 3)."""
+    """The stricter of a run's snapshot and the present agent (service.md 3).
+
+    `asks_questions`: its tools name `ask_question`.
+    """
 
     name: str
     model: str
     instructions: str = ""
     grant_policy: GrantPolicy = field(default_factory=GrantPolicy)
     execution_ceiling: CapabilitySet = ALL_CAPABILITIES
+    asks_questions: bool = False

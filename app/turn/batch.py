@@ -17,7 +17,7 @@ from app.turn.execute import ResultOrder, execute
 from app.turn.mutations import mutated
 from app.turn.reply import answer_executed, answer_settled, result_of
 from app.turn.transcript import Note
-from app.turn.verdict import Ask, Settle, Start
+from app.turn.verdict import Ask, AskQuestions, Settle, Start
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 async def resolve_batch(ctx: TurnCtx, calls: Sequence[OpenCall]) -> list[Verdict]:
     """Resolve what can be resolved; the verdicts that were acted on.
 
-    The other calls stay open, and those that need a person are in `pending_approvals`.
+    The other calls stay open; those that need a person are in the pending items of the turn.
     """
     done: list[Settle | Start] = []
     answers: list[ToolAnswer] = []
@@ -54,16 +54,20 @@ async def resolve_batch(ctx: TurnCtx, calls: Sequence[OpenCall]) -> list[Verdict
         if isinstance(verdict, Ask):
             ctx.pending_approvals.append(verdict.approval)
             ctx.state_all(verdict.facts)
+        elif isinstance(verdict, AskQuestions):
+            ctx.pending_questions.extend(verdict.questions)
     return [*done, *waiting]
 
 
 def _split(verdicts: Sequence[Verdict]) -> tuple[list[Settle | Start], list[Verdict]]:
     """What may be acted on now, and what waits for a person or for those who do."""
-    is_pausing = any(isinstance(verdict, Ask) for verdict in verdicts)
+    is_pausing = any(isinstance(verdict, Ask | AskQuestions) for verdict in verdicts)
     ready: list[Settle | Start] = []
     waiting: list[Verdict] = []
     for verdict in verdicts:
-        if isinstance(verdict, Ask) or (is_pausing and not _needs_no_person(verdict)):
+        if isinstance(verdict, Ask | AskQuestions) or (
+            is_pausing and not _needs_no_person(verdict)
+        ):
             waiting.append(verdict)
         else:
             ready.append(verdict)
@@ -77,7 +81,7 @@ def _needs_no_person(verdict: Settle | Start) -> bool:
 
 async def _reconsidered(ctx: TurnCtx, verdict: Verdict) -> Verdict:
     """The verdict under the taint that a sibling has just brought in."""
-    if isinstance(verdict, Ask) and not verdict.is_fresh:
+    if isinstance(verdict, AskQuestions) or (isinstance(verdict, Ask) and not verdict.is_fresh):
         return verdict
     return await classify(ctx, verdict.call)
 
@@ -104,13 +108,15 @@ async def _act(ctx: TurnCtx, verdicts: Sequence[Settle | Start]) -> list[ToolAns
 def _settled(ctx: TurnCtx, verdict: Settle) -> Fact:
     if verdict.unattended is not None:
         ctx.unattended_denials.append(verdict.unattended)
+    ctx.tainted = ctx.tainted or verdict.trust.taints
     return ctx.fact(
         ToolSettled(
             call_id=verdict.call.call_id,
             tool=verdict.call.tool,
             result=verdict.result,
             outcome=verdict.outcome,
-        )
+        ),
+        trust=verdict.trust,
     )
 
 

@@ -19,6 +19,7 @@ from app.turn.attempt import Raised, attempt
 from app.turn.call import last_arguments
 from app.turn.decided import decided, open_request, schema_problems, started
 from app.turn.gating import beyond_ceiling, ceiling_fact, gate, is_read_only
+from app.turn.questions import ask_or_answer
 from app.turn.verdict import Settle, Start, Verdict
 
 if TYPE_CHECKING:
@@ -29,12 +30,14 @@ if TYPE_CHECKING:
 
 async def classify(ctx: TurnCtx, call: OpenCall) -> Verdict:
     """What becomes of one call, under the taint that holds now."""
-    if call.tool in texts.RESERVED:
+    if call.tool in texts.RESERVED and call.tool not in ctx.specs:
         return _reserved(ctx, call)
     match call.args:
         case Malformed(defect=defect):
             refused = texts.malformed_arguments(call.tool, defect)
             return Settle(call=call, result=refused, outcome="malformed_arguments")
+        case Arguments() as args if call.tool == texts.ASK_QUESTION:
+            return ask_or_answer(ctx, call, args)
         case Arguments() as args:
             return await _sound(ctx, call, args)
         case _:
@@ -42,7 +45,7 @@ async def classify(ctx: TurnCtx, call: OpenCall) -> Verdict:
 
 
 def _reserved(ctx: TurnCtx, call: OpenCall) -> Settle:
-    """Row 1: no reserved name is in use, so the call is to an unknown tool."""
+    """Row 1: the reserved name is not in use, so the call is to an unknown tool."""
     alone = ctx.options.unattended or ctx.options.is_delegated_worker
     if call.tool == texts.ASK_QUESTION and alone:
         return Settle(call=call, result=texts.nobody_can_answer(), outcome="unknown_tool")

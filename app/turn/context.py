@@ -26,10 +26,16 @@ if TYPE_CHECKING:
     from app.policy.capability import CapabilitySet
     from app.policy.grants import RememberedGrant, SessionApproval
     from app.turn.agent import BoundAgent
+    from app.turn.answers import AnswerBook
     from app.turn.ledger import DecisionLedger
     from app.turn.options import RunTurnOptions
     from app.turn.ports import Clock, FailureKind, Journal, Provider, ToolExecutor
-    from app.turn.result import GrantReplayClear, PendingApproval, UnattendedDenial
+    from app.turn.result import (
+        GrantReplayClear,
+        PendingApproval,
+        PendingQuestion,
+        UnattendedDenial,
+    )
     from app.turn.schema import Schemas
     from app.turn.specs import PinnedSpecs
     from app.turn.stream import TurnStreamEvent
@@ -87,6 +93,7 @@ class TurnCtx:
     specs: PinnedSpecs
     schemas: Schemas
     ledger: DecisionLedger
+    answers: AnswerBook
     tainted: bool
 
     steps: int = 0
@@ -106,6 +113,7 @@ class TurnCtx:
     grant_replays: list[GrantReplayClear] = field(default_factory=list)
     unattended_denials: list[UnattendedDenial] = field(default_factory=list)
     pending_approvals: list[PendingApproval] = field(default_factory=list)
+    pending_questions: list[PendingQuestion] = field(default_factory=list)
     facts: list[Fact] = field(default_factory=list)
 
     @property
@@ -117,6 +125,11 @@ class TurnCtx:
     def granted(self) -> CapabilitySet:
         """What the agent may do without asking, as things stand now."""
         return self.agent.grant_policy.granted(self.tainted)
+
+    @property
+    def waits_for_people(self) -> bool:
+        """Whether any call so far needs a decision or an answer."""
+        return bool(self.pending_approvals or self.pending_questions)
 
     def session_approval(self, tool: str) -> SessionApproval | None:
         """The principal's standing consent to a tool; a worker has no share in it."""

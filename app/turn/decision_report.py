@@ -13,14 +13,15 @@ from app.engine.arguments import Arguments, sha256_hex
 from app.engine.messages import AssistantMessage
 from app.engine.turn_content import tool_calls
 from app.turn.call import read_arguments
-from app.turn.verdict import Ask, Settle, Start
+from app.turn.texts import ASK_QUESTION
+from app.turn.verdict import Ask, AskQuestions, Settle, Start
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from app.engine.messages import ToolCall
     from app.turn.context import TurnCtx
-    from app.turn.options import ApprovalDecision, Identity
+    from app.turn.options import ApprovalDecision, Identity, VerifiedAnswer
     from app.turn.verdict import Verdict
 
 _log = structlog.get_logger(__name__)
@@ -31,7 +32,16 @@ FOUND_NOWHERE = "found_nowhere"
 
 
 def report_prepass(ctx: TurnCtx, verdicts: Sequence[Verdict], *, forwarded: int) -> None:
-    """One summary, and one warning per decision that was bound to a turn and met no call."""
+    """One summary, and one warning per answer, or decision with a turn, that met no call."""
+    for answer in ctx.answers.unmet():
+        _log.warning(
+            "answer.unmatched",
+            turn_id=ctx.turn_id,
+            call_id=answer.call_id,
+            index=answer.index,
+            why=ANSWERED_EARLIER if _was_asked(ctx, answer) else FOUND_NOWHERE,
+            args_sha256=answer.args_sha256,
+        )
     for idle in ctx.ledger.idle_overrides:
         _log.warning("override.without_approval", turn_id=ctx.turn_id, **_ids(idle.identity))
     if not forwarded:
@@ -42,7 +52,7 @@ def report_prepass(ctx: TurnCtx, verdicts: Sequence[Verdict], *, forwarded: int)
         turn_id=ctx.turn_id,
         executed=sum(isinstance(one, Start) and one.is_ordered for one in verdicts),
         denied=sum(isinstance(one, Settle) and one.outcome in _DENIALS for one in verdicts),
-        pending=sum(isinstance(one, Ask) for one in verdicts),
+        pending=sum(isinstance(one, Ask | AskQuestions) for one in verdicts),
         unmatched=len(unmatched),
     )
     for decision in unmatched:
@@ -75,10 +85,20 @@ def _stands(ctx: TurnCtx, identity: Identity) -> bool:
         call.id == identity.request_id
         and call.name == identity.tool_name
         and _canonical(call) == identity.args_json
-        for message in ctx.run.full_history()
-        if isinstance(message, AssistantMessage)
-        for _, call in tool_calls(message.content)
+        for call in _calls(ctx)
     )
+
+
+def _was_asked(ctx: TurnCtx, answer: VerifiedAnswer) -> bool:
+    """Whether the transcript holds a call with these very questions."""
+    found = (read_arguments(call) for call in _calls(ctx) if call.name == ASK_QUESTION)
+    return any(isinstance(one, Arguments) and one.sha256 == answer.args_sha256 for one in found)
+
+
+def _calls(ctx: TurnCtx) -> Iterator[ToolCall]:
+    for message in ctx.run.full_history():
+        if isinstance(message, AssistantMessage):
+            yield from (call for _, call in tool_calls(message.content))
 
 
 def _canonical(call: ToolCall) -> str | None:

@@ -22,6 +22,15 @@ STREAM_BOUND: Final = 64
 SCHEMA_PROBLEMS: Final = 5
 SCHEMA_PROBLEM_CHARS: Final = 300
 
+# Questions of one `ask_question` call, options of one question, and the characters of each text.
+MAX_QUESTIONS: Final = 3
+MIN_OPTIONS: Final = 2
+MAX_OPTIONS: Final = 4
+HEADER_CHARS: Final = 12
+QUESTION_CHARS: Final = 300
+LABEL_CHARS: Final = 60
+CONSEQUENCE_CHARS: Final = 200
+
 # Delegations of one batch and of one turn: the default, and what no option exceeds.
 DELEGATE_FANOUT: Final = 4
 DELEGATE_FANOUT_LIMIT: Final = 16

@@ -82,7 +82,7 @@ async def _step(ctx: TurnCtx, command: CallModel) -> StepOutcome | None:
     verdicts = await resolve_batch(ctx, calls)
     if ctx.grounded and not grounded_before:
         ctx.tainted = True
-    if ctx.pending_approvals:
+    if ctx.waits_for_people:
         ctx.ended_by = EndedBy.PAUSE
         return StepOutcome.PAUSE
     state_step_completed(ctx, calls=len(calls))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sized
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from typing_extensions import override
 
@@ -76,16 +76,22 @@ class ApprovalDecision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiedAnswer:
-    """A verified answer to one question of an `ask_question` call (turn.md 7.2)."""
+    """A verified answer to one question of an `ask_question` call (turn.md 7.2).
+
+    `args_sha256` is the digest of the call's arguments, as they were shown to who answered. Nobody
+    answered what is `auto_resolved`. `is_principals_own`: who answered is the principal themselves.
+    """
 
     turn_id: str
     call_id: str
     index: int
-    outcome: str
+    args_sha256: str
+    outcome: Literal["answered", "declined", "auto_resolved"]
     selected_index: int | None = None
     selected_label: str | None = None
     free_text: str | None = None
     answered_by: str = ""
+    is_principals_own: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

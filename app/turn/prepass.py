@@ -54,7 +54,7 @@ class ResumePrePass:
         )
         verdicts = await resolve_batch(ctx, dangling_calls(pending, ctx.transcript.open_calls))
         report_prepass(ctx, verdicts, forwarded=forwarded)
-        if ctx.pending_approvals:
+        if ctx.waits_for_people:
             ctx.ended_by = EndedBy.PAUSE
             return StepOutcome.PAUSE
         state_step_completed(ctx, calls=_calls_of_batch(ctx))

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from app.engine.messages import Message
     from app.engine.usage import Usage
-    from app.log.payload import JsonObject, WorkerRef
+    from app.log.payload import WorkerRef
     from app.policy.capability import CapabilitySet
     from app.turn.ports import FailureKind
+    from app.turn.question_form import Question
 
 
 class EndedBy(StrEnum):
@@ -54,7 +55,7 @@ class PendingQuestion:
 
     call_id: str
     index: int
-    question: JsonObject
+    question: Question
     arguments_json: str
     occurrence_turn_id: str | None = None
 

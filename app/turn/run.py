@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from app.engine.messages import AssistantMessage, AssistantText
 from app.log.calls import MessageAssistant
+from app.turn.answers import AnswerBook
 from app.turn.clock import LoopClock
 from app.turn.context import StepOutcome, TurnCtx, TurnFailed, TurnStep
 from app.turn.decision_report import report_unused
@@ -19,6 +20,7 @@ from app.turn.limits import DEFAULT_MAX_STEPS
 from app.turn.loop import ClosingCompletion, StepLoop
 from app.turn.model_step import BROKEN
 from app.turn.prepass import ResumePrePass
+from app.turn.question_form import ASK_QUESTION_SPEC
 from app.turn.reply_facts import partial_parts, partial_text, usage_totals
 from app.turn.result import EndedBy, MidStreamFailure, TurnFailure, TurnResult
 from app.turn.schema import Schemas
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from app.turn.agent import BoundAgent
     from app.turn.context import Partial
     from app.turn.options import RunTurnOptions
-    from app.turn.ports import Journal, Provider, ToolExecutor
+    from app.turn.ports import Journal, Provider, ToolExecutor, ToolSpec
     from app.turn.transcript import Transcript
 
 INCOMPLETE = "incomplete"
@@ -48,9 +50,9 @@ async def run_turn(  # noqa: PLR0913 - the signature is turn.md 2.1's
 ) -> TurnResult:
     """Drive the transcript's run until it pauses or ends. Raises ValueError for bad options."""
     max_steps = _max_steps(options)
-    if options.delegate_descriptors or options.question_answers:
-        raise ValueError("delegate_descriptors, question_answers: expected none in this version")
-    specs = PinnedSpecs(tools.specs())
+    if options.delegate_descriptors:
+        raise ValueError("delegate_descriptors: expected none in this version")
+    specs = PinnedSpecs(tools.specs(), _own_specs(agent, options))
     ctx = TurnCtx(
         provider=provider,
         tools=tools,
@@ -66,6 +68,7 @@ async def run_turn(  # noqa: PLR0913 - the signature is turn.md 2.1's
         specs=specs,
         schemas=Schemas(),
         ledger=DecisionLedger(options),
+        answers=AnswerBook(options.question_answers),
         tainted=(
             options.untrusted_context_seed
             or specs.trust.taints
@@ -95,6 +98,12 @@ async def _run_stages(ctx: TurnCtx) -> TurnResult:
         await ctx.flush()
     report_unused(ctx)
     return _result(ctx, failure, mid_stream)
+
+
+def _own_specs(agent: BoundAgent, options: RunTurnOptions) -> list[ToolSpec]:
+    """What the turn offers itself: a question, where somebody is there to answer it."""
+    attended = not options.unattended and not options.is_delegated_worker
+    return [ASK_QUESTION_SPEC] if agent.asks_questions and attended else []
 
 
 def _stages(ctx: TurnCtx) -> tuple[TurnStep, ...]:
@@ -153,6 +162,7 @@ def _result(
         executed_calls=ctx.executed_calls,
         tainted=ctx.tainted,
         pending_approvals=tuple(ctx.pending_approvals),
+        pending_questions=tuple(ctx.pending_questions),
         unattended_denials=tuple(ctx.unattended_denials),
         grant_replays=tuple(ctx.grant_replays),
         mid_stream_failure=mid_stream,

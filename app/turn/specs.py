@@ -15,10 +15,14 @@ if TYPE_CHECKING:
 
 
 class PinnedSpecs:
-    """What the model is offered, in order. A spec under a reserved name is never an executor's."""
+    """What the model is offered, in order: an executor's specs, then the turn's own.
 
-    def __init__(self, offered: Iterable[ToolSpec]) -> None:
+    A spec under a reserved name is never an executor's.
+    """
+
+    def __init__(self, offered: Iterable[ToolSpec], own: Iterable[ToolSpec] = ()) -> None:
         self._by_name = {spec.name: spec for spec in offered if spec.name not in RESERVED}
+        self._by_name |= {spec.name: spec for spec in own}
 
     def __contains__(self, name: str) -> bool:
         return name in self._by_name

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 DENIED: Final = '{"approved":false,"error":"denied by human approver"}'
 EXPIRED: Final = '{"approved":false,"error":"approval expired","reason":"expired"}'
 
+DECLINED: Final = "They left it to you: use your judgement."
+AUTO_RESOLVED: Final = "Nobody answered in time: use your judgement."
+
 ASK_QUESTION: Final = "ask_question"
 DELEGATE_TO: Final = "__delegate_to"
 HANDOFF_TO: Final = "__handoff_to"
@@ -38,6 +41,11 @@ def unknown_tool(name: str) -> str:
 def nobody_can_answer() -> str:
     """The call asks people where nobody is."""
     return failure("unknown_tool", "Nobody can answer questions here; go on without asking.")
+
+
+def invalid_question(problem: str) -> str:
+    """Nobody can be asked like this. Question errors have no code (turn.md 9)."""
+    return compact_json({"error": f"Nobody was asked. Put it right and ask again: {problem}."})
 
 
 def tools_now_available(name: str, found: Sequence[str]) -> str:

@@ -9,17 +9,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from app.policy.taint import Trust
+
 if TYPE_CHECKING:
     from app.engine.arguments import Arguments
     from app.log.payload import CoveredBy, Payload
     from app.turn.call import OpenCall
     from app.turn.ports import DispatchInjectContext, DispatchModify
-    from app.turn.result import GrantReplayClear, PendingApproval, UnattendedDenial
+    from app.turn.result import (
+        GrantReplayClear,
+        PendingApproval,
+        PendingQuestion,
+        UnattendedDenial,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settle:
-    """The call gets this result and runs nothing. `note` is what a person who denied it adds."""
+    """The call gets this result and runs nothing. `note` is what a person who denied it adds.
+
+    `trust` is the tag of the result: answers of people have one, what the house says has none.
+    """
 
     call: OpenCall
     result: str
@@ -27,6 +37,7 @@ class Settle:
     note: str = ""
     facts: tuple[Payload, ...] = ()
     repeats_denial: bool = False
+    trust: Trust = Trust.UNSPECIFIED
     unattended: UnattendedDenial | None = None
 
 
@@ -38,6 +49,14 @@ class Ask:
     approval: PendingApproval
     facts: tuple[Payload, ...] = ()
     is_fresh: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskQuestions:
+    """The call waits for answers to these of its questions; nothing that happens changes them."""
+
+    call: OpenCall
+    questions: tuple[PendingQuestion, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,4 +80,4 @@ class Start:
     facts: tuple[Payload, ...] = ()
 
 
-Verdict = Settle | Ask | Start
+Verdict = Settle | Ask | AskQuestions | Start

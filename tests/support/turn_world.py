@@ -11,6 +11,7 @@ the approvals that are open.
 from __future__ import annotations
 
 from dataclasses import replace
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from app.engine.agent_run import AgentRun
@@ -25,7 +26,7 @@ from app.log.calls import (
 )
 from app.log.runs import StepDiscarded, StepStarted
 from app.turn.agent import BoundAgent
-from app.turn.options import ApprovalDecision, ApprovalOverride, RunTurnOptions
+from app.turn.options import ApprovalDecision, ApprovalOverride, RunTurnOptions, VerifiedAnswer
 from app.turn.reply import answer_executed, answer_settled, replay_reply
 from app.turn.run import run_turn
 from app.turn.transcript import CallMark, LoggedCall, Note, Transcript
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from app.log.calls import ReplyPart
     from app.policy.capability import CapabilitySet
     from app.turn.ports import Fact, Provider
-    from app.turn.result import PendingApproval, TurnResult
+    from app.turn.result import PendingApproval, PendingQuestion, TurnResult
 
 RUN_ID = "run_1"
 
@@ -92,6 +93,8 @@ class World:
         )
         for pending in result.pending_approvals:
             self.asked.setdefault(pending.call_id, f"appr_{pending.call_id}")
+        for question in result.pending_questions:
+            self.asked.setdefault(question.call_id, f"ques_{question.call_id}")
         return result
 
     def crash(self, kept: int) -> None:
@@ -216,6 +219,19 @@ def approve(
         covered=pending.missing if covered is None else covered,
         sandbox_mode=sandbox_mode,
         outcome_unknown=pending.outcome_unknown,
+    )
+
+
+def answer(pending: PendingQuestion, *, turn_id: str = "turn_1", **said: Any) -> VerifiedAnswer:
+    """An answer to an open question: its first option, unless something else is said."""
+    chosen = {"selected_index": 0, "selected_label": pending.question.options[0].label}
+    return VerifiedAnswer(
+        turn_id=pending.occurrence_turn_id or turn_id,
+        call_id=pending.call_id,
+        index=pending.index,
+        args_sha256=sha256(pending.arguments_json.encode()).hexdigest(),
+        answered_by="alice",
+        **({"outcome": "answered"} | (said or chosen)),
     )
 
 
