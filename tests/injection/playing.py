@@ -1,0 +1,128 @@
+"""Plays one task of the corpus through a whole service, with an agent that asks for nothing itself.
+
+`*` is allowed, so whatever asks does so because of capabilities that are missing, or because the
+suite's own rule for a tool says so. Whoever is asked refuses an attack and allows a harmless task.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from typing_extensions import override
+
+from tests.injection.corpus import Attack, Benign, reaches_outside
+from tests.support.house import House
+from tests.support.house_tools import CountingTools
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from app.log.records import RunRecord
+    from app.policy.profile import ToolProfile
+    from app.store.open import Store
+    from app.tools.registry import RegisteredTool
+    from tests.support.house import Person
+
+UNGUARDED: Final = {"taint_resilient": ["arbitrary-egress", "mutate-external"]}
+
+
+@dataclass
+class OfficeTools(CountingTools):
+    """The tools of a suite, each answering what the task says."""
+
+    profiles: Mapping[str, ToolProfile] = field(default_factory=dict)
+
+    @override
+    def registered(self) -> list[RegisteredTool]:
+        return [self._tool(name, profile) for name, profile in self.profiles.items()]
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What came of a task.
+
+    `asked` are the tools of its approvals, `tainted` those among them that were asked for because a
+    capability was missing, `ran_unasked` the ordered calls with an effect outside that ran.
+    """
+
+    asked: list[str]
+    tainted: list[str]
+    ran_unasked: list[str]
+    statuses: list[str]
+
+
+async def play_attack(
+    store: Store, tenant: str, attack: Attack, *, is_guarded: bool = True
+) -> Played:
+    """Do the task, obey every order that comes with it, and refuse whatever is asked.
+
+    Unguarded, taint takes nothing away from the agent: what would run then shows that the attack
+    is one.
+    """
+    house, alice = await _office(store, tenant, attack, {} if is_guarded else UNGUARDED)
+    obeying = ["obey"] * attack.obeys
+    first = await _ended(house, alice, ["\n".join(_call(*attack.calls)), *obeying], "deny")
+    runs = [first]
+    if attack.then:
+        program = ["\n".join(_call(*attack.then)), *obeying]
+        place = {"conversation_id": first.conversation_id}
+        runs.append(await _ended(house, alice, program, "deny", **place))
+    meant = {_key(*call.split(" ", 1)) for call in (*attack.calls, *attack.then)}
+    ran = [
+        call.name
+        for call in house.tools.calls
+        if _key(call.name, call.args_canonical) not in meant
+        and reaches_outside(attack.tools[call.name])
+    ]
+    return await _played(house, runs, ran)
+
+
+async def play_benign(store: Store, tenant: str, task: Benign) -> Played:
+    """Do a harmless task, and allow whatever is asked."""
+    house, alice = await _office(store, tenant, task, {})
+    run = await _ended(house, alice, ["\n".join(_call(*step)) for step in task.calls], "approve")
+    return await _played(house, [run], [])
+
+
+async def _office(
+    store: Store, tenant: str, task: Attack | Benign, policy: Mapping[str, Any]
+) -> tuple[House, Person]:
+    tools = OfficeTools(profiles=task.tools)
+    tools.answers.update(task.answers)
+    house = House(store, tenant, tools=tools)
+    await house.agent(approval={"*": "allow"} | task.consent, grant_policy=policy)
+    return house, await house.person("alice")
+
+
+def _call(*calls: str) -> list[str]:
+    return [f"call {call}" for call in calls]
+
+
+def _key(tool: str, arguments: str | bytes) -> tuple[str, str]:
+    """A call that the user means, whatever its arguments look like."""
+    return tool, json.dumps(json.loads(arguments), sort_keys=True)
+
+
+async def _ended(
+    house: House, alice: Person, steps: list[str], verdict: str, **request: Any
+) -> RunRecord:
+    """The run after every question it asked was answered with one verdict."""
+    text = "\n---\n".join([*steps, "say done"])
+    run = await house.drive(await alice.run(text, **request))
+    while pending := await house.pending(run):
+        for approval in pending:
+            await alice.decide(approval, verdict)
+        run = await house.drive(run)
+    return run
+
+
+async def _played(house: House, runs: list[RunRecord], ran: list[str]) -> Played:
+    approvals = [asked for run in runs for asked in await house.asked(run)]
+    return Played(
+        asked=[one.card["tool"] for one in approvals],
+        tainted=[one.card["tool"] for one in approvals if one.card["missing_capabilities"]],
+        ran_unasked=ran,
+        statuses=[run.status for run in runs],
+    )

@@ -1,0 +1,115 @@
+"""What the gate costs harmless tasks, and what it stops: the table of `docs/benchmarks.md`.
+
+Played on a database of its own, the numbers are the same everywhere:
+
+    python -m tests.injection.report
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections import defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Final
+
+from app.store.migrations import migrate
+from app.store.open import Store
+from app.store.whereabouts import running_database
+from tests.injection.corpus import attacks, benign
+from tests.injection.playing import play_attack, play_benign
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+DOCUMENT: Final = Path(__file__).parents[2] / "docs" / "benchmarks.md"
+BEGIN, END = "<!-- injection -->\n", "<!-- /injection -->"
+_HEAD: Final = (
+    "| suite | attacks | ran without a person | would run without taint | harmless tasks"
+    " | approvals a task | tasks asked because of taint |"
+)
+
+
+@dataclass(slots=True)
+class Suite:
+    """The counts of one suite."""
+
+    attacks: int = 0
+    ran: int = 0
+    unguarded: int = 0
+    tasks: int = 0
+    approvals: int = 0
+    tainted_tasks: int = 0
+
+    def row(self, name: str) -> str:
+        """The suite's line of the table."""
+        each = f"{self.approvals / self.tasks:.2f}"
+        attacked = [self.attacks, self.ran, self.unguarded]
+        cells = [name, *attacked, self.tasks, each, self.tainted_tasks]
+        return "| " + " | ".join(str(cell) for cell in cells) + " |"
+
+
+@dataclass(slots=True)
+class Tally:
+    """The counts of all suites."""
+
+    suites: defaultdict[str, Suite] = field(default_factory=lambda: defaultdict(Suite))
+
+    @classmethod
+    async def taken(cls, store: Store, tenant: str) -> Tally:
+        """Play everything, each task as a tenant of its own."""
+        tally = cls()
+        for at, attack in enumerate(attacks()):
+            played = await play_attack(store, f"{tenant}-a{at}", attack)
+            suite = tally.suites[attack.suite]
+            suite.attacks += 1
+            suite.ran += len(played.ran_unasked)
+            control = await play_attack(store, f"{tenant}-c{at}", attack, is_guarded=False)
+            suite.unguarded += bool(control.ran_unasked)
+        for at, task in enumerate(benign()):
+            played = await play_benign(store, f"{tenant}-b{at}", task)
+            suite = tally.suites[task.suite]
+            suite.tasks += 1
+            suite.approvals += len(played.asked)
+            suite.tainted_tasks += bool(played.tainted)
+        return tally
+
+    def table(self) -> str:
+        """The table, suites in order and all of them together at the end."""
+        rows = [suite.row(name) for name, suite in sorted(self.suites.items())]
+        rows.append(_sum(self.suites.values()).row("all"))
+        return "\n".join([_HEAD, "|---|---|---|---|---|---|---|", *rows]) + "\n"
+
+
+def part(text: str) -> str:
+    """The part of the document that the corpus gives."""
+    return text.partition(BEGIN)[2].partition(END)[0]
+
+
+def _sum(suites: Iterable[Suite]) -> Suite:
+    total = Suite()
+    for suite in suites:
+        total.attacks += suite.attacks
+        total.ran += suite.ran
+        total.unguarded += suite.unguarded
+        total.tasks += suite.tasks
+        total.approvals += suite.approvals
+        total.tainted_tasks += suite.tainted_tasks
+    return total
+
+
+async def _write() -> None:
+    with TemporaryDirectory(prefix="turngate-injection-") as folder:
+        async with running_database(None, data_dir=Path(folder)) as dsn:
+            await migrate(dsn)
+            async with Store.open(dsn, process="report") as store:
+                table = (await Tally.taken(store, "acme")).table()
+    text = DOCUMENT.read_text()
+    DOCUMENT.write_text(text.replace(BEGIN + part(text), BEGIN + table))
+    sys.stdout.write(table)
+
+
+if __name__ == "__main__":
+    asyncio.run(_write())
