@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install demo serve test bench fmt lint types imports unit lock clean
+.PHONY: install tools demo serve test bench fmt lint types imports unit lock clean
 
 install: .venv/.installed
 
@@ -14,13 +14,24 @@ install: .venv/.installed
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
+tools: .tools/.installed
+
+# What generates clients for the tests; without npm the TypeScript one is not tested.
+.tools/.installed: requirements-tools.lock tests/clients/package-lock.json
+	@echo "Installing into .tools, once."
+	@test -x .tools/bin/python || $(PYTHON) -m venv .tools
+	@.tools/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-compile --require-hashes -r requirements-tools.lock
+	@cp tests/clients/package.json tests/clients/package-lock.json .tools/
+	@npm ci --prefix .tools --no-audit --no-fund --silent || echo "npm installs nothing here; the TypeScript client is not tested."
+	@touch $@
+
 demo: install
 	$(BIN)/turngate demo
 
 serve: install
 	$(BIN)/turngate serve --print-token
 
-test: install lint types imports unit
+test: install tools lint types imports unit
 
 lint:
 	$(BIN)/ruff format --check .
@@ -49,6 +60,8 @@ fmt: install
 lock:
 	uv pip compile pyproject.toml --python-version 3.11 --universal --generate-hashes --no-annotate --no-header -o requirements.lock
 	uv pip compile pyproject.toml --group dev --python-version 3.11 --universal --generate-hashes --no-annotate --no-header -o requirements-dev.lock
+	uv pip compile --group tools --python-version 3.11 --universal --generate-hashes --no-annotate --no-header -o requirements-tools.lock
+	cd tests/clients && npm install --package-lock-only --omit-lockfile-registry-resolved
 
 clean:
-	rm -rf .venv .turngate .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage*
+	rm -rf .venv .tools .turngate .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage*

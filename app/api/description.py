@@ -15,6 +15,7 @@ from fastapi.routing import APIRoute
 from app.api.idempotency import MAX_CHARS
 from app.api.problems import MEDIA_TYPE, Fault, Problem
 from app.api.routes import SECURITY, EdgeRoute
+from app.api.vocabulary import named_schemas, with_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -60,18 +61,19 @@ _GENERATED: Final = ("HTTPValidationError", "ValidationError")
 
 def describe(routes: Sequence[BaseRoute]) -> dict[str, Any]:
     """The OpenAPI document of the routes."""
-    document = get_openapi(
+    described = get_openapi(
         title="Turngate",
         version=VERSION,
         description=_SUMMARY,
         routes=routes,
         separate_input_output_schemas=False,
     )
+    document: dict[str, Any] = with_names(described)
     components = document.setdefault("components", {})
     schemas = components.setdefault("schemas", {})
     for name in _GENERATED:
         schemas.pop(name, None)
-    schemas.update(_problem_schemas())
+    schemas.update(_problem_schemas() | named_schemas())
     components["schemas"] = dict(sorted(schemas.items()))
     components["responses"] = {name: _problem(name) for name in _NAMES.values()}
     components["parameters"] = _PARAMETERS

@@ -1,0 +1,4 @@
+export default {
+  logs: { file: false },
+  output: { path: 'client', module: { extension: '.js' } },
+};
