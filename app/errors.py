@@ -19,6 +19,10 @@ class TurngateError(Exception):
         self.message = message
 
 
+class Misconfigured(TurngateError):
+    """A setting, or a file of the data directory, does not hold; the message never shows it."""
+
+
 class LeaseLost(TurngateError):
     """Another worker drives the conversation now; whoever catches this stops without a word."""
 

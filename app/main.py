@@ -33,6 +33,7 @@ from app.service.hold_sharing import HoldSharing
 from app.service.keys import Keys
 from app.service.rates import Rates
 from app.service.runs import Runs
+from app.service.statements import Statements, service_key
 from app.service.streams import StreamLimits, Streams
 from app.service.subscriptions import Subscriptions
 from app.service.supervisor import Supervisor
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
 
     from app.service.access import KeyRing
     from app.service.clock import Clock
+    from app.trust.keys import SigningKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,21 +92,22 @@ async def open_database(settings: Settings, *, migrate: bool) -> AsyncIterator[s
 async def open_house(
     settings: Settings, *, worker: bool = True, migrate: bool = True
 ) -> AsyncIterator[House]:
-    """The whole house until the block ends. Raises StoreUnavailable."""
+    """The whole house until the block ends. Raises Misconfigured, StoreUnavailable."""
     clock = SystemClock()
+    key = service_key(_secret(settings.signing_key), settings.data_dir, clock, kept=kept)
     async with AsyncExitStack() as stack:
         dsn = await stack.enter_async_context(open_database(settings, migrate=migrate))
         process = clock.mint("proc")
         store = await stack.enter_async_context(Store.open(dsn, process=process))
         database = store.database
+        statements = await _statements(key, store, clock)
         http = OutboundHttp(settings.http_allow_hosts)
         stack.push_async_callback(http.aclose)
         registry = ToolRegistry(builtin_tools(clock, http))
         toolbox = Toolbox(registry, files=store.workspace, search=store.tool_search, clock=clock)
         providers = _providers(settings, clock)
         stack.push_async_callback(providers.aclose)
-        wakeups, subscriptions = Wakeups(clock), Subscriptions(database)
-        holds = HoldGate(clock)
+        wakeups, subscriptions, holds = Wakeups(clock), Subscriptions(database), HoldGate(clock)
         for listener in (wakeups, subscriptions, holds):
             listener.listen(store.signals)
         await stack.enter_async_context(HoldSharing(holds, store.holds, clock).running())
@@ -125,6 +128,7 @@ async def open_house(
             approvals=approvals,
             conversations=Conversations(clock),
             keys=Keys(clock),
+            statements=statements,
             runs=runs,
             tools=ToolListing(toolbox),
             streams=streams,
@@ -145,6 +149,12 @@ async def open_house(
             supervisor = _supervisor(store, settings, driver=driver, edge=edge)
             await stack.enter_async_context(_supervised(supervisor))
         yield House(build_app(edge), store, streams, wakeups, supervisor)
+
+
+async def _statements(key: SigningKey, store: Store, clock: Clock) -> Statements:
+    statements = Statements(key, store.service_keys)
+    await statements.publish(clock)
+    return statements
 
 
 def _supervisor(store: Store, settings: Settings, *, driver: Driver, edge: Edge) -> Supervisor:

@@ -48,6 +48,9 @@ class Settings(BaseSettings):
     jwt_jwks: str | None = Field(
         None, description="File or URL of the issuer's public keys; needed with an issuer"
     )
+    signing_key: SecretStr | None = Field(
+        None, description="PEM of the service's own P-256 key; else one in the data directory"
+    )
     allowed_origins: Annotated[tuple[str, ...], NoDecode] = Field(
         (), description="Browser origins that may call, comma separated"
     )
@@ -99,6 +102,7 @@ class Settings(BaseSettings):
 
     def _secrets(self) -> dict[str, SecretStr | None]:
         return {
+            "TURNGATE_SIGNING_KEY": self.signing_key,
             "TURNGATE_OPENAI_API_KEY": self.openai_api_key,
             "TURNGATE_ANTHROPIC_API_KEY": self.anthropic_api_key,
             "TURNGATE_GOOGLE_API_KEY": self.google_api_key,

@@ -23,15 +23,13 @@ from app.service.ports import Database, Session, Transaction
 from app.service.tool_listing import ToolListing
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from app.api.idempotency import Claim
     from app.service.approvals import Approvals
     from app.service.event_log import EventLog
     from app.service.rates import Rates
     from app.service.runs import Runs
+    from app.service.statements import Statements
     from app.service.streams import Streams
-    from app.trust.keys import P256Key
 
 CALL: Final = "turngate.call"
 BODY_BYTES: Final = 1024 * 1024
@@ -39,10 +37,7 @@ BODY_BYTES: Final = 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edge:
-    """The parts that routes call. `seal_keys` are public, by `kid`, retired ones included.
-
-    Without `rates` nobody is limited.
-    """
+    """The parts that routes call. Without `rates` nobody is limited."""
 
     database: Database
     clock: Clock
@@ -51,13 +46,13 @@ class Edge:
     approvals: Approvals
     conversations: Conversations
     keys: Keys
+    statements: Statements
     runs: Runs
     tools: ToolListing
     streams: Streams
     event_log: EventLog
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
     rates: Rates | None = None
-    seal_keys: Mapping[str, P256Key] = field(default_factory=dict)
     allowed_origins: frozenset[str] = frozenset()
 
 

@@ -86,10 +86,11 @@ async def get_metrics(request: Request) -> Response:
 @open_routes.get("/.well-known/jwks.json", operation_id="get_service_keys")
 async def get_service_keys(request: Request) -> ServiceKeys:
     """The public keys that verify the service's seals and statements."""
+    published = await edge_of(request).statements.published()
     return ServiceKeys(
         keys=[
             ServiceKey(**key.jwk(), kid=kid, alg="ES256", use="sig")
-            for kid, key in edge_of(request).seal_keys.items()
+            for kid, key in published.items()
         ]
     )
 

@@ -82,7 +82,10 @@ async def _write(log: StoredLog, output: IO[bytes]) -> list[Finding]:
     """Write the export of a log; what about its rows does not hold."""
     findings: list[Finding] = []
     header = ExportHeader(
-        tenant=log.tenant, conversation_id=log.conversation_id, keys=list(log.keys), seal_keys=[]
+        tenant=log.tenant,
+        conversation_id=log.conversation_id,
+        keys=list(log.keys),
+        seal_keys=list(log.service_keys),
     )
     output.write(header_line(header))
     last = (0, GENESIS)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final, NoReturn
 
 import typer
 
-from app.errors import StoreUnavailable, TurngateError
+from app.errors import Misconfigured, StoreUnavailable, TurngateError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -219,9 +219,9 @@ def _verify_stored(conversation: str | None) -> int:
 
 
 def _settings() -> Settings:
-    from app.cli.configuration import Misconfigured, read_settings
+    from app.cli.configuration import read_settings
 
-    with _told(misused=(Misconfigured,)):
+    with _told():
         return read_settings()
 
 
@@ -251,10 +251,11 @@ def _told(
     *, failed: tuple[type[Exception], ...] = (), misused: tuple[type[Exception], ...] = ()
 ) -> Iterator[None]:
     """Turn an expected refusal into one line on standard error and an exit code."""
+    misuses: tuple[type[Exception], ...] = (Misconfigured, *misused)
     failures: tuple[type[Exception], ...] = (TurngateError, *failed)
     try:
         yield
-    except misused as error:
+    except misuses as error:
         _end(error, MISUSED)
     except failures as error:
         _end(error, FAILED)

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 from pydantic_settings import SettingsError
 
+from app.errors import Misconfigured
 from app.settings import Settings
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 
-class Misconfigured(Exception):
-    """The settings do not hold; the message names each of them, and never its value."""
-
-
 def read_settings() -> Settings:
-    """The settings of the environment and of `.env`. Raises Misconfigured."""
+    """The settings of the environment and of `.env`.
+
+    Raises Misconfigured, whose message names each of them that does not hold, and never its value.
+    """
     try:
         return Settings()
     except ValidationError as error:

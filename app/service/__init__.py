@@ -4,6 +4,7 @@ It depends on ports; `app.main` chooses the adapters. No FastAPI, no SQL and no 
 imported here. Where to look:
 
 - what all of it rests on: `ports`, `clock`, `caller`, `requests`, `refusals`, `reach`
+- what the service signs itself: `statements`
 - who gets in: `access`, `rates`, and on one's own machine `development`
 - the use cases, a noun each: `agents` (with `agent_spec` and `agent_check`), `runs`,
   `conversations`, `approvals` (with `decisions`), `keys`, `event_log`, `tool_listing`

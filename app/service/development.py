@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from app.service.caller import SCOPES
+from app.service.statements import fresh_key
 from app.trust.jose import sign_jws
-from app.trust.keys import CHANCE_BYTES, SigningKey, derive_signing_key, read_signing_key
+from app.trust.keys import SigningKey, derive_signing_key, read_signing_key
 from app.trust.refusal import Refused
 
 if TYPE_CHECKING:
@@ -72,8 +73,7 @@ class DevelopmentIssuer:
     @classmethod
     def fresh(cls, clock: Clock) -> DevelopmentIssuer:
         """A new issuer, with chance from the clock."""
-        chance = b"".join(clock.nonce() for _ in range(3))
-        return cls.from_chance(chance[:CHANCE_BYTES])
+        return cls(fresh_key(clock))
 
     @classmethod
     def from_document(cls, document: bytes) -> DevelopmentIssuer:

@@ -219,6 +219,18 @@ class Database(Protocol):
         ...
 
 
+class ServiceKeys(Protocol):
+    """The public keys that the service has signed with, of all its processes."""
+
+    async def add(self, kid: str, public_jwk: Mapping[str, str], *, now: datetime) -> None:
+        """Publish a key for good; one that is there stays as it is. Raises StoreUnavailable."""
+        ...
+
+    async def all(self) -> dict[str, dict[str, str]]:
+        """Every public JWK by its `kid`, oldest first. Raises StoreUnavailable."""
+        ...
+
+
 class Toolbox(Protocol):
     """The tools of this deployment."""
 

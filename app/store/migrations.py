@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import asyncpg
     from alembic.config import Config
 
-HEAD: Final = "0001"
+HEAD: Final = "0002"
 SCRIPTS: Final = Path(__file__).parents[2] / "alembic"
 
 _LOCK: Final = "SELECT pg_advisory_lock(hashtextextended('turngate.migrate', 0))"

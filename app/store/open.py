@@ -13,6 +13,7 @@ from app.store.database import StoreDatabase
 from app.store.holds import StoreHolds
 from app.store.leases import StoreLeases
 from app.store.queue import StoreQueue
+from app.store.service_keys import StoreServiceKeys
 from app.store.signals import StoreSignals
 from app.store.tails import Tails
 from app.store.tool_search import StoreToolSearch
@@ -36,6 +37,7 @@ class Store:
     queue: StoreQueue
     signals: StoreSignals
     holds: StoreHolds
+    service_keys: StoreServiceKeys
     pool: Pool
 
     def workspace(self, tenant: str) -> StoreWorkspace:
@@ -71,6 +73,7 @@ class Store:
                 queue=StoreQueue(dsn, pool),
                 signals=signals,
                 holds=StoreHolds(pool),
+                service_keys=StoreServiceKeys(pool),
                 pool=pool,
             )
         finally:

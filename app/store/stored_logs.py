@@ -17,6 +17,7 @@ import orjson
 from app.log.envelope import wire_time
 from app.policy.taint import Trust
 from app.store.connections import borrowed
+from app.store.service_keys import ALL as _SERVICE_KEYS
 from app.store.texts import searchable, unescape
 from app.trust.chain import ChainRecord
 from app.trust.export import ExportedKey
@@ -58,6 +59,7 @@ class StoredLog:
     tenant: str
     head: tuple[int, bytes]
     keys: tuple[ExportedKey, ...]
+    service_keys: tuple[dict[str, str], ...]
     connection: Connection
 
     async def events(self) -> AsyncIterator[StoredEvent]:
@@ -93,11 +95,15 @@ class StoredLogs:
                 yield None
                 return
             keys = await connection.fetch(_KEYS, row["tenant"], conversation_id)
+            service_keys = await connection.fetch(_SERVICE_KEYS)
             yield StoredLog(
                 conversation_id,
                 unescape(row["tenant"]),
                 (row["head_seq"], row["head_hash"]),
                 tuple(_key(key) for key in keys),
+                tuple(
+                    {**orjson.loads(key["public_jwk"]), "kid": key["kid"]} for key in service_keys
+                ),
                 connection,
             )
 

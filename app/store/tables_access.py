@@ -47,6 +47,17 @@ class ApproverKey(SQLModel, table=True):
     reset_at: datetime | None = time(null=True)
 
 
+class ServiceKey(SQLModel, table=True):
+    """A public key of the service itself, of no tenant; `kid` is its thumbprint."""
+
+    __tablename__: ClassVar[str] = "service_keys"
+    __table_args__ = (not_empty("kid"),)
+
+    kid: str = text(key=True)
+    public_jwk: dict[str, Any] = document()
+    created_at: datetime = time()
+
+
 class IdempotencyKey(SQLModel, table=True):
     """A claimed key with the first answer; both are written in one transaction."""
 

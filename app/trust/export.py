@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from app.trust.chain import GENESIS, ChainRecord, verify_chain
 from app.trust.documents import match_model, read_model
 from app.trust.evidence import ApproverKey, Evidence
-from app.trust.keys import P256Key, PublicKey, read_key_set, read_public_jwk
+from app.trust.keys import P256Key, read_key_set, read_public_jwk
 from app.trust.refusal import Refused
 from app.trust.seal import Seal, verify_seal
 
@@ -50,7 +50,7 @@ class ExportHeader(_Line):
     conversation_id: str
     keys: list[ExportedKey]
     seal_keys: list[dict[str, str]]
-    """Public JWKs of the service, each with its `kid`."""
+    """Public JWKs of the service, each with its `kid`, for its seals and its statements."""
 
 
 class _EventLine(_Line):
@@ -135,7 +135,8 @@ def verify_export(lines: Iterable[bytes]) -> Report | Unreadable:
         return keys
     if isinstance(seal_keys, Refused):
         return Unreadable(seal_keys.reason)
-    audit = _Audit(header.conversation_id, Evidence(header.tenant, keys), seal_keys)
+    own = {kid: key for kid, key in seal_keys.items() if isinstance(key, P256Key)}
+    audit = _Audit(header.conversation_id, Evidence(header.tenant, keys), own)
     findings = [found for at, line in enumerate(rest, 2) for found in audit.findings(at, line)]
     return Report(len(audit.hashes), audit.evidence.decisions, findings)
 
@@ -146,7 +147,7 @@ class _Audit:
 
     conversation_id: str
     evidence: Evidence
-    seal_keys: Mapping[str, PublicKey]
+    seal_keys: Mapping[str, P256Key]
     hashes: dict[int, bytes] = field(default_factory=dict)
     seq: int = 0
     head: bytes = GENESIS
@@ -190,13 +191,12 @@ class _Audit:
         start, self.sealed_through = self.sealed_through + 1, sealed.through_seq
         if sealed.from_seq != start or sealed.count != sealed.through_seq - start + 1:
             return "the seal does not follow the one before it"
-        key = self.seal_keys.get(sealed.kid)
-        if not isinstance(key, P256Key):
+        if sealed.kid not in self.seal_keys:
             return "the key of the seal is not in the export"
         seal = Seal(
             self.conversation_id, sealed.from_seq, sealed.through_seq, sealed.count, sealed.root
         )
-        refused = verify_seal(seal, signature=sealed.signature, kid=sealed.kid, key=key)
+        refused = verify_seal(seal, signature=sealed.signature, kid=sealed.kid, keys=self.seal_keys)
         return f"the seal does not hold: {refused.reason}" if refused else None
 
 

@@ -7,18 +7,15 @@ signed text is rebuilt from the fields of `log.sealed`, so an event holds the si
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from app.engine.arguments import canonical_bytes
-from app.trust import base64url
-from app.trust.jose import read_signed, sign_jws, verify_jws
-from app.trust.refusal import Refused
+from app.trust.statement import StatementKind, sign_statement, signature_of, verify_signature
 
 if TYPE_CHECKING:
-    from app.trust.keys import P256Key, SigningKey
+    from collections.abc import Mapping
 
-SEAL_TYPE: Final = "turngate-seal+jws"
-_SEAL_BYTES: Final = 8 * 1024
+    from app.trust.keys import P256Key, SigningKey
+    from app.trust.refusal import Refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,22 +31,13 @@ class Seal:
 
 def sign_seal(seal: Seal, *, key: SigningKey, kid: str) -> str:
     """The seal's signature: base64url of 64 bytes."""
-    return sign_jws(_payload(seal), key=key, kid=kid, typ=SEAL_TYPE).rpartition(".")[2]
+    return signature_of(sign_statement(StatementKind.SEAL, asdict(seal), key=key, kid=kid))
 
 
-def verify_seal(seal: Seal, *, signature: str, kid: str, key: P256Key) -> Refused | None:
-    """Why `signature` is not the one that `key`, under the id `kid`, made of that seal."""
-    try:
-        header = canonical_bytes({"alg": "ES256", "kid": kid, "typ": SEAL_TYPE})
-        parts = (base64url.encode(header), base64url.encode(_payload(seal)), signature)
-    except ValueError:
-        return Refused("the seal has no canonical form, so nobody can have signed it")
-    token = read_signed(".".join(parts), typ=SEAL_TYPE, max_bytes=_SEAL_BYTES)
-    if isinstance(token, Refused):
-        return token
-    verified = verify_jws(token, key=key)
-    return verified if isinstance(verified, Refused) else None
-
-
-def _payload(seal: Seal) -> bytes:
-    return canonical_bytes({"typ": "turngate.seal", **asdict(seal)})
+def verify_seal(
+    seal: Seal, *, signature: str, kid: str, keys: Mapping[str, P256Key]
+) -> Refused | None:
+    """Why `signature` is not the one that the key `kid` made of that seal."""
+    return verify_signature(
+        StatementKind.SEAL, asdict(seal), signature=signature, kid=kid, keys=keys
+    )

@@ -9,7 +9,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
-from tests.support.api_world import SEAL, problem
+from tests.support.api_world import SERVICE, problem
 
 if TYPE_CHECKING:
     from tests.support.api_world import ApiWorld
@@ -24,9 +24,17 @@ async def test_health_and_readiness_need_no_token(world: ApiWorld) -> None:
     assert ready["facts"]["database"] is True
 
 
-async def test_the_public_keys_of_the_seals_are_published(world: ApiWorld) -> None:
-    document = (await world.http.get("/.well-known/jwks.json")).json()
-    assert document == {"keys": [{**SEAL.jwk, "kid": "seal_1", "alg": "ES256", "use": "sig"}]}
+async def test_the_public_keys_of_the_service_are_published_without_a_token(
+    world: ApiWorld,
+) -> None:
+    """Those of other processes on the database are there as well, and nothing private is."""
+    keys = (await world.http.get("/.well-known/jwks.json")).json()["keys"]
+    jwk = SERVICE.public.jwk()
+    kid = SERVICE.public.thumbprint()
+    assert {**jwk, "kid": kid, "alg": "ES256", "use": "sig"} in keys
+    assert {frozenset(key) for key in keys} == {
+        frozenset({"kty", "crv", "x", "y", "kid", "alg", "use"})
+    }
 
 
 async def test_metrics_count_requests_by_template_and_name_nobody(world: ApiWorld) -> None:

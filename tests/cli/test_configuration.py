@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app.cli.configuration import Misconfigured, read_settings
+from app.cli.configuration import read_settings
+from app.errors import Misconfigured
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

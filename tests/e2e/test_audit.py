@@ -29,6 +29,7 @@ class Written:
     conversation: str
     file: Path
     exported: str
+    service_keys: list[dict[str, str]]
 
 
 @pytest.fixture(scope="module")
@@ -41,11 +42,12 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Written]:
             assert client.put("/v1/agents/talker", json={"model": "script"}).status_code == 201
             body = {"agent": "talker", "input": "say hello\n---\nsay no more"}
             run = client.post("/v1/runs", json=body, headers={"Prefer": "wait=30"}).json()
+            service_keys = client.get("/.well-known/jwks.json").json()["keys"]
         assert run["status"] == "completed"
         conversation = run["conversation_id"]
         done = place.run("audit", "export", "--conversation", conversation, "--out", str(file))
         assert done.returncode == 0, done.stderr
-        yield Written(place, conversation, file, done.stdout)
+        yield Written(place, conversation, file, done.stdout, service_keys)
 
 
 def verified(place: Place, *words: str) -> tuple[int, str]:
@@ -57,6 +59,14 @@ def verified(place: Place, *words: str) -> tuple[int, str]:
 def test_an_export_tells_how_many_events_it_has(written: Written) -> None:
     events = len(written.file.read_text().splitlines()) - 1
     assert written.exported == f"{events} events written to {written.file}\n"
+
+
+def test_an_export_brings_the_keys_that_the_service_publishes(written: Written) -> None:
+    header = json.loads(written.file.read_text().splitlines()[0])
+    published = [(key["kid"], key["x"], key["y"]) for key in written.service_keys]
+    assert [(key["kid"], key["x"], key["y"]) for key in header["seal_keys"]] == published
+    assert len(published) == 1
+    assert "d" not in header["seal_keys"][0]
 
 
 def test_an_export_that_cannot_be_written_says_so(written: Written, tmp_path: Path) -> None:

@@ -60,6 +60,13 @@ REFUSALS = [
         "turngate: TURNGATE_OPENAI_API_KEY is a placeholder, not a key",
     ),
     Refusal(
+        "serve with a signing key that is none",
+        ("TURNGATE_SIGNING_KEY=hunter2",),
+        ("serve", "--port", "0"),
+        2,
+        "turngate: TURNGATE_SIGNING_KEY: the private key is no unencrypted PEM",
+    ),
+    Refusal(
         "migrate with a number that is none",
         ("TURNGATE_SOCKETS=many",),
         ("migrate",),

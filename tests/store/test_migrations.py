@@ -75,7 +75,7 @@ async def test_with_nothing_to_do_it_is_quick(dsn: str) -> None:
 
 async def test_a_migrated_database_is_ready(store: Store) -> None:
     facts = await store.database.ready()
-    assert (facts["database"], facts["migration"]) == (True, "0001")
+    assert (facts["database"], facts["migration"]) == (True, "0002")
 
 
 async def test_f85_no_table_of_ours_takes_an_order_from_a_sequence(store: Store) -> None:
@@ -93,7 +93,7 @@ async def test_every_table_has_the_tenant(store: Store) -> None:
                 AND c.table_name = t.table_name AND c.column_name = 'tenant')
         ORDER BY 1"""
     )
-    assert [row["table_name"] for row in without] == ["alembic_version", "tenants"]
+    assert [row["table_name"] for row in without] == ["alembic_version", "service_keys", "tenants"]
 
 
 async def test_the_log_of_jobs_does_not_grow(store: Store) -> None:

@@ -24,6 +24,7 @@ from app.service.event_log import EventLog
 from app.service.hold import HoldGate
 from app.service.keys import Keys
 from app.service.runs import Runs
+from app.service.statements import Statements
 from app.service.streams import StreamLimits, Streams
 from app.service.subscriptions import Subscriptions
 from app.service.tool_listing import ToolListing
@@ -32,6 +33,7 @@ from app.tools.builtin import builtin_tools
 from app.tools.http import OutboundHttp
 from app.tools.registry import ToolRegistry
 from app.tools.toolbox import Toolbox
+from app.trust.keys import derive_signing_key
 from tests.support.stepped_clock import SteppedClock
 from tests.trust.signer import Signer, compact
 
@@ -44,7 +46,7 @@ if TYPE_CHECKING:
 
 EVERYDAY = tuple(sorted(SCOPES - {"admin"}))
 ISSUER = DevelopmentIssuer.from_chance(bytes(range(40)))
-SEAL = Signer.of(99)
+SERVICE = derive_signing_key(bytes(range(1, 41)))
 
 
 @dataclass(slots=True)
@@ -191,6 +193,7 @@ def edge_of(store: Store, clock: SteppedClock, *, open_runs: int = 1000) -> Edge
         approvals=Approvals(database=database, clock=clock, binder=binder),
         conversations=Conversations(clock),
         keys=Keys(clock),
+        statements=Statements(SERVICE, store.service_keys),
         runs=Runs(database=database, clock=clock, wakeups=wakeups, open_runs=open_runs),
         tools=ToolListing(toolbox),
         streams=Streams(
@@ -201,7 +204,6 @@ def edge_of(store: Store, clock: SteppedClock, *, open_runs: int = 1000) -> Edge
         ),
         event_log=EventLog(database=database, wakeups=wakeups),
         registry=CollectorRegistry(),
-        seal_keys={"seal_1": SEAL.public},
         allowed_origins=frozenset({"https://app.example"}),
     )
 
@@ -211,6 +213,7 @@ async def api_world(store: Store, *, open_runs: int = 1000) -> AsyncIterator[Api
     """The application for the length of the block, without a tenant."""
     clock = SteppedClock()
     edge = edge_of(store, clock, open_runs=open_runs)
+    await edge.statements.publish(clock)
     app = build_app(edge)
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://turngate.test") as http:

@@ -23,7 +23,8 @@ SIGNATURE = sign_seal(SEAL, key=SERVICE, kid="seal-1")
 def refusal(
     seal: Seal = SEAL, *, signature: str = SIGNATURE, kid: str = "seal-1", secret: int = 7
 ) -> Refused | None:
-    return verify_seal(seal, signature=signature, kid=kid, key=Signer.of(secret).public)
+    keys = {"seal-1": Signer.of(secret).public}
+    return verify_seal(seal, signature=signature, kid=kid, keys=keys)
 
 
 def test_a_seal_holds_for_exactly_what_was_sealed() -> None:
