@@ -103,8 +103,7 @@ async def open_house(
         statements = await _statements(key, store, clock)
         http = OutboundHttp(settings.http_allow_hosts)
         stack.push_async_callback(http.aclose)
-        registry = ToolRegistry(builtin_tools(clock, http))
-        toolbox = Toolbox(registry, files=store.workspace, search=store.tool_search, clock=clock)
+        toolbox = _toolbox(store, settings, clock=clock, http=http)
         providers = _providers(settings, clock)
         stack.push_async_callback(providers.aclose)
         wakeups, subscriptions, holds = Wakeups(clock), Subscriptions(database), HoldGate(clock)
@@ -155,6 +154,16 @@ async def _statements(key: SigningKey, store: Store, clock: Clock) -> Statements
     statements = Statements(key, store.service_keys)
     await statements.publish(clock)
     return statements
+
+
+def _toolbox(store: Store, settings: Settings, *, clock: Clock, http: OutboundHttp) -> Toolbox:
+    return Toolbox(
+        ToolRegistry(builtin_tools(clock, http)),
+        files=store.workspace,
+        search=store.tool_search,
+        clock=clock,
+        roots=settings.sandbox_roots,
+    )
 
 
 def _supervisor(store: Store, settings: Settings, *, driver: Driver, edge: Edge) -> Supervisor:

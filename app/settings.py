@@ -72,13 +72,16 @@ class Settings(BaseSettings):
     http_allow_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
         (), description="Hosts that the HTTP tools may reach although private, comma separated"
     )
+    sandbox_roots: Annotated[tuple[Path, ...], NoDecode] = Field(
+        (), description="Folders that an approved call may reach outside of its workspace"
+    )
     lease_ttl_s: float = Field(10.0, gt=0, description="Seconds until a silent worker loses a run")
     worker_concurrency: int = Field(64, ge=1, description="Runs that one worker drives at once")
     drain_s: float = Field(20.0, ge=0, description="Seconds that running turns get on SIGTERM")
     sockets: int = Field(1000, ge=1, description="Open streams a process takes")
     sockets_per_principal: int = Field(64, ge=1, description="Open streams a principal may have")
 
-    @field_validator("allowed_origins", "http_allow_hosts", mode="before")
+    @field_validator("allowed_origins", "http_allow_hosts", "sandbox_roots", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
         if isinstance(value, str):
@@ -95,10 +98,18 @@ class Settings(BaseSettings):
                 "production needs TURNGATE_JWT_ISSUER and TURNGATE_JWT_JWKS: "
                 "the development issuer is refused there"
             )
+        self._check_roots()
         for name, secret in self._secrets().items():
             if secret is not None and secret.get_secret_value().lower() in _PLACEHOLDERS:
                 raise ValueError(f"{name} is a placeholder, not a key")
         return self
+
+    def _check_roots(self) -> None:
+        for root in self.sandbox_roots:
+            if not root.is_absolute() or ".." in root.parts or not root.is_dir():
+                raise ValueError(f"TURNGATE_SANDBOX_ROOTS: {root} is no absolute path of a folder")
+            if self.data_dir.resolve().is_relative_to(root.resolve()):
+                raise ValueError(f"TURNGATE_SANDBOX_ROOTS: {root} holds the data directory")
 
     def _secrets(self) -> dict[str, SecretStr | None]:
         return {

@@ -83,7 +83,7 @@ class _NoJournal:
 class _NoFiles:
     """An empty workspace that stays empty."""
 
-    async def list(self) -> Sequence[FileEntry]:
+    async def list(self, place: str = ".") -> Sequence[FileEntry]:
         return ()
 
     async def read(self, path: str) -> tuple[bytes, Trust] | None:

@@ -16,6 +16,7 @@ from app.policy.capability import ALL_CAPABILITIES
 from app.policy.consent import Consent, stricter
 from app.tools.outcomes import SANDBOX_DENIED, TOOL_FAILED, TOOL_TIMEOUT, failed
 from app.tools.paths import SandboxDenied
+from app.tools.ports import FileRefused
 from app.turn.ports import (
     DispatchAllow,
     DispatchDeny,
@@ -83,6 +84,8 @@ class ScopedExecutor(ToolExecutor):
                 return await tool.body(call, self._workspace)
         except SandboxDenied as error:
             return failed(SANDBOX_DENIED, str(error))
+        except FileRefused as error:
+            return failed(TOOL_FAILED, str(error))
         except TimeoutError:
             if not limit.expired():
                 raise

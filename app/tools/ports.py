@@ -15,15 +15,22 @@ if TYPE_CHECKING:
     from app.policy.taint import Trust
 
 
-class WorkspaceFull(Exception):
+class FileRefused(Exception):
+    """A file cannot be read or written; the message says why, in words for the model."""
+
+
+class WorkspaceFull(FileRefused):
     """The file, or the workspace with it, would be larger than allowed; the message says which."""
 
 
 class Workspace(Protocol):
-    """The files that the tools of one run see. Paths have passed `app.tools.paths`."""
+    """The files that the tools of one run see. Paths have passed `app.tools.paths`.
 
-    async def list(self) -> Sequence[FileEntry]:
-        """All files, ordered by path."""
+    Every method may raise SandboxDenied or FileRefused.
+    """
+
+    async def list(self, place: str = ".") -> Sequence[FileEntry]:
+        """The files at or below a place, by path."""
         ...
 
     async def read(self, path: str) -> tuple[bytes, Trust] | None:

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 from app.tools.executor import ScopedExecutor
 from app.tools.hatch import HatchedExecutor
+from app.tools.sandbox_roots import RootedWorkspace
 from app.tools.workspace import ConversationWorkspace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from app.policy.consent import ConsentRules
     from app.tools.ports import ToolSearch, WorkspaceStore
@@ -20,7 +22,8 @@ if TYPE_CHECKING:
 class Toolbox:
     """Everything the service wants of tools; `files` gives a tenant's workspace store.
 
-    `search` is what an agent's escape hatch finds tools with.
+    `search` is what an agent's escape hatch finds tools with; `roots` are the folders that a
+    relaxed sandbox opens.
     """
 
     def __init__(
@@ -30,11 +33,13 @@ class Toolbox:
         files: Callable[[str], WorkspaceStore],
         search: ToolSearch,
         clock: Clock,
+        roots: Sequence[Path] = (),
     ) -> None:
         self._registry = registry
         self._files = files
         self._search = search
         self._clock = clock
+        self._roots = roots
 
     def tools(self) -> Sequence[RegisteredTool]:
         """Every registered tool."""
@@ -53,6 +58,7 @@ class Toolbox:
 
         With the escape hatch they need not all be offered.
         """
-        workspace = ConversationWorkspace(self._files(tenant), conversation_id, clock=self._clock)
+        files = ConversationWorkspace(self._files(tenant), conversation_id, clock=self._clock)
+        workspace = RootedWorkspace(files, self._roots)
         scoped = ScopedExecutor(self._registry, names, consent=consent, workspace=workspace)
         return HatchedExecutor(scoped, names, search=self._search) if escape_hatch else scoped

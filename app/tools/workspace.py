@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from app.log.records import WorkspaceFile
 from app.policy.taint import Trust
+from app.tools.paths import ROOT, SandboxDenied
 from app.tools.ports import WorkspaceFull
 
 if TYPE_CHECKING:
@@ -28,14 +29,18 @@ class ConversationWorkspace:
         self._conversation_id = conversation_id
         self._clock = clock
 
-    async def list(self) -> Sequence[FileEntry]:
-        """All files, ordered by path."""
-        entries = await self._store.list_files(self._conversation_id)
+    async def list(self, place: str = ROOT) -> Sequence[FileEntry]:
+        """The files at or below a place, by path."""
+        entries = [
+            entry
+            for entry in await self._store.list_files(self._conversation_id)
+            if place in {ROOT, entry.path} or entry.path.startswith(f"{place}/")
+        ]
         return sorted(entries, key=lambda entry: entry.path)
 
     async def read(self, path: str) -> tuple[bytes, Trust] | None:
         """Content and tag of a file; None if there is none."""
-        file = await self._store.read_file(self._conversation_id, path)
+        file = await self._store.read_file(self._conversation_id, _inside(path))
         return None if file is None else (file.content, Trust.from_byte(file.trust))
 
     async def write(self, path: str, content: bytes, trust: Trust) -> None:
@@ -45,7 +50,7 @@ class ConversationWorkspace:
                 f"a file has at most {MAX_FILE_BYTES} bytes, found {len(content)} for {path!r}"
             )
         now = datetime.fromtimestamp(self._clock.now_ms() / 1000, UTC)
-        file = WorkspaceFile(path=path, content=content, trust=trust, updated_at=now)
+        file = WorkspaceFile(path=_inside(path), content=content, trust=trust, updated_at=now)
         written = await self._store.write_file(
             self._conversation_id, file, max_total_bytes=MAX_WORKSPACE_BYTES
         )
@@ -54,4 +59,11 @@ class ConversationWorkspace:
 
     async def delete(self, path: str) -> bool:
         """Remove a file; False if there was none."""
-        return await self._store.delete_file(self._conversation_id, path)
+        return await self._store.delete_file(self._conversation_id, _inside(path))
+
+
+def _inside(path: str) -> str:
+    """The path, which a sandbox however relaxed has not made one of another place."""
+    if path.startswith("/"):
+        raise SandboxDenied(f"{path!r} is not in the workspace")
+    return path

@@ -40,6 +40,16 @@ CASES = [
         "the development issuer is refused there",
     ),
     Case(
+        "a root of the sandbox that is no folder",
+        {"TURNGATE_SANDBOX_ROOTS": "/usr, relative"},
+        "TURNGATE_SANDBOX_ROOTS: relative is no absolute path of a folder",
+    ),
+    Case(
+        "a root of the sandbox that holds the keys",
+        {"TURNGATE_SANDBOX_ROOTS": "/"},
+        "TURNGATE_SANDBOX_ROOTS: / holds the data directory",
+    ),
+    Case(
         "a placeholder in the place of a key",
         {"TURNGATE_OPENAI_API_KEY": "ChangeMe"},
         "TURNGATE_OPENAI_API_KEY is a placeholder, not a key",

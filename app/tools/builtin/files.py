@@ -14,10 +14,26 @@ from app.tools.paths import SandboxDenied, file_path, normalised
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from app.turn.ports import ToolInvocation
+
+RELAXED: Final = "relaxed"
 READING: Final = ToolProfile(
     Origin.LOCAL_SANDBOX, read_only=True, destructive=False, open_world=False
 )
 WRITING: Final = ToolProfile(Origin.LOCAL_SANDBOX, destructive=True, open_world=False)
+
+
+def file_of(call: ToolInvocation) -> str:
+    """The path of the file that a call is about, in the sandbox mode it runs in.
+
+    Raises SandboxDenied.
+    """
+    return file_path(call.args["path"], relaxed=is_relaxed(call))
+
+
+def is_relaxed(call: ToolInvocation) -> bool:
+    """Whether the decision that lets the call run relaxes its sandbox (turn.md 7.6)."""
+    return call.sandbox_mode == RELAXED
 
 
 def names_no_file(args: Mapping[str, Any]) -> bool:

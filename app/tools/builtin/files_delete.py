@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from app.policy.consent import Consent
-from app.tools.builtin.files import WRITING, names_no_file
+from app.tools.builtin.files import WRITING, file_of, names_no_file
 from app.tools.builtin.schema import PATH, closed_object
 from app.tools.outcomes import answered
-from app.tools.paths import file_path
 from app.tools.registry import RegisteredTool
 
 if TYPE_CHECKING:
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
 
 async def _delete(call: ToolInvocation, workspace: Workspace) -> ToolOutcome:
-    path = file_path(call.args["path"])
+    path = file_of(call)
     # A file that is gone already is no failure: the call may be the second run of itself.
     await workspace.delete(path)
     return answered({"path": path})

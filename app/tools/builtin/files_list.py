@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from app.tools.builtin.files import READING, names_no_place
+from app.policy.taint import Trust
+from app.tools.builtin.files import READING, is_relaxed, names_no_place
 from app.tools.builtin.schema import PATH, closed_object
 from app.tools.outcomes import answered
-from app.tools.paths import ROOT, normalised
+from app.tools.paths import normalised
 from app.tools.registry import RegisteredTool
 
 if TYPE_CHECKING:
@@ -16,13 +17,14 @@ if TYPE_CHECKING:
 
 
 async def _list(call: ToolInvocation, workspace: Workspace) -> ToolOutcome:
-    place = normalised(call.args.get("path", ""))
+    place = normalised(call.args.get("path", ""), relaxed=is_relaxed(call))
     found = [
         {"path": entry.path, "size_bytes": entry.size_bytes}
-        for entry in await workspace.list()
-        if place in {ROOT, entry.path} or entry.path.startswith(f"{place}/")
+        for entry in await workspace.list(place)
     ]
-    return answered({"files": found})
+    # Nobody knows who chose the names of files that lie outside.
+    trust = Trust.QUARANTINED_CONTENT if place.startswith("/") else Trust.UNSPECIFIED
+    return answered({"files": found}, trust=trust)
 
 
 FILES_LIST: Final = RegisteredTool(

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from app.tools.builtin.files import READING, names_no_file
+from app.tools.builtin.files import READING, file_of, names_no_file
 from app.tools.builtin.schema import PATH, closed_object
 from app.tools.outcomes import TOOL_FAILED, answered, failed
-from app.tools.paths import file_path
 from app.tools.registry import RegisteredTool
 
 if TYPE_CHECKING:
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
 
 async def _read(call: ToolInvocation, workspace: Workspace) -> ToolOutcome:
-    path = file_path(call.args["path"])
+    path = file_of(call)
     file = await workspace.read(path)
     if file is None:
         return failed(TOOL_FAILED, f"there is no file {path!r}")

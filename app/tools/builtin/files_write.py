@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from app.policy.taint import Trust
-from app.tools.builtin.files import WRITING, names_no_file
+from app.tools.builtin.files import WRITING, file_of, names_no_file
 from app.tools.builtin.schema import PATH, closed_object
-from app.tools.outcomes import TOOL_FAILED, answered, failed
-from app.tools.paths import file_path
-from app.tools.ports import WorkspaceFull
+from app.tools.outcomes import answered
 from app.tools.registry import RegisteredTool
 
 if TYPE_CHECKING:
@@ -18,13 +16,10 @@ if TYPE_CHECKING:
 
 
 async def _write(call: ToolInvocation, workspace: Workspace) -> ToolOutcome:
-    path = file_path(call.args["path"])
+    path = file_of(call)
     content: bytes = call.args["content"].encode()
     trust = Trust.QUARANTINED_CONTENT if call.tainted else Trust.UNSPECIFIED
-    try:
-        await workspace.write(path, content, trust)
-    except WorkspaceFull as error:
-        return failed(TOOL_FAILED, str(error))
+    await workspace.write(path, content, trust)
     return answered({"path": path, "size_bytes": len(content)})
 
 
