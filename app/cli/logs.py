@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 # Requests of the clients carry what a model or a tool was told; the others tell every connection.
 _QUIET: Final = (
     "httpx",
+    "httpx2",
     "httpcore",
+    "httpcore2",
     "openai",
     "anthropic",
     "google_genai",
@@ -27,6 +29,8 @@ _QUIET: Final = (
     "alembic.runtime.plugins",
     "uvicorn.error",
 )
+# Its warnings and errors quote what a server sent.
+_SILENT: Final = "mcp"
 
 
 def configure_logs() -> None:
@@ -58,6 +62,7 @@ def configure_logs() -> None:
     logging.basicConfig(handlers=[handler], level=logging.INFO, force=True)
     for name in _QUIET:
         logging.getLogger(name).setLevel(logging.WARNING)
+    logging.getLogger(_SILENT).setLevel(logging.CRITICAL)
 
 
 def exception_places(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:

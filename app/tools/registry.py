@@ -6,7 +6,7 @@ or repeated name, a schema that is none, a session approval for a tool that is n
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +39,7 @@ class ToolRefused(ValueError):
 class RegisteredTool:
     """A tool. `server` is its MCP server, `why_not` the deployment requirement that is missing.
 
+    `hints` are its server's words about it; where others say otherwise, they change nothing else.
     `denies` tells, without side effects, whether the sandbox would refuse such arguments.
     `session_approvable` is as `idempotent` unless it says no.
     """
@@ -53,6 +54,7 @@ class RegisteredTool:
     session_approvable: bool | None = None
     consent: Consent = Consent.ALLOW
     server: str | None = None
+    hints: Mapping[str, bool] = field(default_factory=dict)
     why_not: str | None = None
     denies: Callable[[Mapping[str, Any]], bool] | None = None
 
@@ -82,13 +84,14 @@ class RegisteredTool:
         return self.profile.ingests_untrusted
 
     @property
-    def annotations(self) -> dict[str, bool]:
-        """What the tool says of itself, in the words of the wire."""
-        return {
+    def annotations(self) -> dict[str, Any]:
+        """What is said of the tool, in the words of the wire: by the operator, by its server."""
+        said = {
             "read_only": self.profile.read_only,
             "destructive": self.profile.destructive,
             "open_world": self.profile.open_world,
         }
+        return said | ({"declared": dict(self.hints)} if self.hints else {})
 
     @cached_property
     def definition_digest(self) -> str:
