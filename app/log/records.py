@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime
 
     from app.log.payload import UsageTotals
@@ -146,6 +147,33 @@ class SessionApprovalRecord:
     tool_definition_digest: str
     approval_id: str
     at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ConsentRecords:
+    """What people said that a run's next turn may use, none of it verified.
+
+    `approvals` are the run's own; `standing` the session approvals of its conversation, each with
+    the approval that it came from; `keys` those that the decisions name, by id.
+    """
+
+    approvals: tuple[ApprovalRecord, ...] = ()
+    standing: tuple[tuple[SessionApprovalRecord, ApprovalRecord], ...] = ()
+    keys: Mapping[str, KeyRecord] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class LockedApproval:
+    """An approval whose conversation is locked, with what it takes to decide it.
+
+    `key` is the one that was asked for; `awaited` are the pending approvals and questions of its
+    run, by id.
+    """
+
+    approval: ApprovalRecord
+    conversation: ConversationRecord
+    key: KeyRecord | None
+    awaited: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,8 @@ from app.policy.capability import CapabilitySet, parse_capabilities
 from app.policy.grants import SessionApproval
 from app.policy.taint import Trust
 from app.service import decisions
-from app.service.reach import visible_approval, visible_conversation
-from app.service.refusals import FieldFault, NotFound, RequestInvalid
+from app.service.reach import locked_approval, visible_approval, visible_conversation
+from app.service.refusals import DecisionMalformed, FieldFault, NotFound, RequestInvalid
 from app.service.requests import Decided, SignedPayload
 from app.trust.decision import (
     Choice,
@@ -32,11 +32,12 @@ from app.trust.decision import (
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
 
     from pydantic import JsonValue
 
     from app.log.queries import Page
-    from app.log.records import ApprovalRecord, SessionApprovalRecord
+    from app.log.records import ApprovalRecord, LockedApproval, SessionApprovalRecord
     from app.service.binding import Binder
     from app.service.caller import Caller
     from app.service.clock import Clock
@@ -103,11 +104,13 @@ class Approvals:
         self, tx: Transaction, caller: Caller, approval_id: str, verdict: Verdict, jws: object
     ) -> Decided:
         """Take a signed decision. The first one wins; the same again changes nothing."""
-        seen = await visible_approval(tx, caller, approval_id)
-        await tx.lock(seen.conversation_id)
-        approval = await _known(tx, approval_id)
-        now = self._clock.now()
-        signed = await decisions.verified(tx, caller, approval, verdict, jws)
+        read = decisions.read_proof(jws, verdict)
+        key_id = None if isinstance(read, DecisionMalformed) else read.kid
+        locked = await locked_approval(tx, caller, approval_id, key_id=key_id)
+        if isinstance(read, DecisionMalformed):
+            raise read
+        approval, now = locked.approval, self._clock.now()
+        signed = decisions.verified(caller, approval, read, locked.key)
         await decisions.check_time_and_nonce(tx, approval, signed, now=now)
         decisions.check_approver(caller, approval, signed.payload)
         effective = decisions.effective_of(approval, signed.payload.override_args)
@@ -117,8 +120,7 @@ class Approvals:
             executor = await self._binder.executor_of(tx, approval)
             await decisions.check_edit(approval, effective, executor)
         events = await self._decision_events(tx, caller, approval, signed, effective)
-        await tx.append(approval.conversation_id, events, now=now)
-        await self._resume_if_settled(tx, approval)
+        await self._settle(tx, locked, events, now=now)
         return Decided(await _known(tx, approval_id), persisted=True)
 
     async def note_refusal(
@@ -126,10 +128,10 @@ class Approvals:
     ) -> None:
         """Record that a decision was refused while the approval is pending, at most 20 times."""
         async with self._database.transaction(caller.tenant) as tx:
-            seen = await tx.approval(approval_id)
-            if seen is None or await tx.lock(seen.conversation_id) is None:
+            locked = await tx.lock_approval(approval_id)
+            if locked is None:
                 return
-            approval = await _known(tx, approval_id)
+            approval = locked.approval
             if approval.status != "pending" or approval.refusals >= RECORDED_REFUSALS:
                 return
             refused = DecisionRefused(
@@ -144,16 +146,14 @@ class Approvals:
     async def expire(self, tenant: str, approval_id: str) -> None:
         """End an approval that is past its time; the model will see it as a denial."""
         async with self._database.transaction(tenant) as tx:
-            seen = await tx.approval(approval_id)
-            if seen is None or await tx.lock(seen.conversation_id) is None:
+            locked = await tx.lock_approval(approval_id)
+            if locked is None:
                 return
-            approval, now = await _known(tx, approval_id), self._clock.now()
+            approval, now = locked.approval, self._clock.now()
             due = approval.expires_at is not None and approval.expires_at <= now
             if approval.status != "pending" or not due:
                 return
-            event = _resolved(approval, "expired", by="expiry")
-            await tx.append(approval.conversation_id, [event], now=now)
-            await self._resume_if_settled(tx, approval)
+            await self._settle(tx, locked, [_resolved(approval, "expired", by="expiry")], now=now)
 
     async def session_approvals(
         self, session: Session, caller: Caller, conversation_id: str
@@ -227,10 +227,19 @@ class Approvals:
             events.extend(await _covered_siblings(tx, approval, payload.covered_capabilities))
         return events
 
-    async def _resume_if_settled(self, tx: Transaction, approval: ApprovalRecord) -> None:
-        run = await tx.run(approval.run_id)
-        if run is not None and run.status == "queued":
-            await tx.wake(approval.conversation_id)
+    async def _settle(
+        self, tx: Transaction, locked: LockedApproval, events: list[NewEvent], *, now: datetime
+    ) -> None:
+        """Append what became of the approval; the last answer that a run waits for wakes it."""
+        conversation_id = locked.approval.conversation_id
+        await tx.append(conversation_id, events, now=now)
+        settled = {
+            event.payload.approval_id
+            for event in events
+            if isinstance(event.payload, ApprovalResolved)
+        }
+        if locked.awaited <= settled:
+            await tx.wake(conversation_id)
 
 
 async def _covered_siblings(

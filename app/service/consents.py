@@ -8,7 +8,7 @@ beside them. One that does not hold any more is not passed on: its call goes on 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from app.policy.capability import parse_capabilities
 from app.policy.grants import SessionApproval
@@ -21,13 +21,15 @@ if TYPE_CHECKING:
 
     from app.log.records import (
         ApprovalRecord,
+        ConsentRecords,
         DecisionRecord,
+        KeyRecord,
         RunRecord,
-        SessionApprovalRecord,
     )
-    from app.service.ports import Session
     from app.trust.decision import DecisionPayload
     from app.turn.ports import ToolExecutor
+
+    Keys = Mapping[str, KeyRecord]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,19 +51,14 @@ class Consents:
         )
 
 
-NO_CONSENTS: Final = Consents({}, {}, frozenset())
-
-
-async def consents(
-    session: Session, run: RunRecord, approvals: Iterable[ApprovalRecord], executor: ToolExecutor
-) -> Consents:
-    """The consents in force for the next turn of a run with these approvals."""
+def consents(run: RunRecord, given: ConsentRecords, executor: ToolExecutor) -> Consents:
+    """The consents in force for the run's next turn, of those that were given."""
     standing: dict[str, SessionApproval] = {}
     outdated: set[str] = set()
-    for given in await session.session_approvals(run.conversation_id):
-        if given.principal != run.principal or given.agent != run.agent:
+    for session, approval in given.standing:
+        if session.principal != run.principal or session.agent != run.agent:
             continue
-        payload = await _standing(session, run, given)
+        payload = _standing(run, approval, given.keys)
         if payload is None:
             continue
         if _defines(executor, payload.tool, payload.tool_definition_digest):
@@ -69,34 +66,25 @@ async def consents(
             standing[payload.tool] = SessionApproval(covered, payload.approval_id)
         else:
             outdated.add(payload.tool)
-    return Consents(await _decided(session, approvals), standing, frozenset(outdated))
+    return Consents(_decided(given), standing, frozenset(outdated))
 
 
-async def _standing(
-    session: Session, run: RunRecord, given: SessionApprovalRecord
-) -> DecisionPayload | None:
+def _standing(run: RunRecord, approval: ApprovalRecord, keys: Keys) -> DecisionPayload | None:
     """The signed decision behind a standing consent, if it is one for this agent and principal."""
-    approval = await session.approval(given.approval_id)
-    if approval is None or approval.conversation_id != run.conversation_id:
-        return None
     if approval.principal != run.principal or approval.card["agent"] != run.agent:
         return None
-    evidence = await _evidence(session, approval)
+    evidence = _evidence(approval, keys)
     if not evidence or evidence[-1].decision != "approve" or evidence[-1].scope != "session":
         return None
     return evidence[-1]
 
 
-async def _decided(
-    session: Session, approvals: Iterable[ApprovalRecord]
-) -> dict[str, ApprovalDecision]:
+def _decided(given: ConsentRecords) -> dict[str, ApprovalDecision]:
     found: dict[str, ApprovalDecision] = {}
-    for approval in approvals:
+    for approval in given.approvals:
         if approval.status == "expired":
             found[approval.id] = _expired(approval)
-        elif approval.resolved_by == "decision" and (
-            evidence := await _evidence(session, approval)
-        ):
+        elif approval.resolved_by == "decision" and (evidence := _evidence(approval, given.keys)):
             found[approval.id] = _decision(approval, evidence)
     return found
 
@@ -106,14 +94,14 @@ def _defines(executor: ToolExecutor, tool: str, digest: str) -> bool:
     return spec is not None and spec.definition_digest == digest
 
 
-async def _evidence(session: Session, approval: ApprovalRecord) -> list[DecisionPayload]:
+def _evidence(approval: ApprovalRecord, keys: Keys) -> list[DecisionPayload]:
     """The signed payloads that settled the approval, the deciding one last; none if too few hold.
 
     Approvals add up for the same effective arguments alone; one denial decides (turn.md 6.6).
     """
     agreeing: dict[str, list[DecisionPayload]] = {}
     for record in approval.decisions:
-        payload = await _signed(session, approval, record)
+        payload = _signed(approval, record, keys)
         if payload is None:
             continue
         if payload.decision == "deny":
@@ -125,14 +113,12 @@ async def _evidence(session: Session, approval: ApprovalRecord) -> list[Decision
     return []
 
 
-async def _signed(
-    session: Session, approval: ApprovalRecord, record: DecisionRecord
-) -> DecisionPayload | None:
+def _signed(approval: ApprovalRecord, record: DecisionRecord, keys: Keys) -> DecisionPayload | None:
     """What the stored bytes say, if their approver's key signed them about this approval."""
     read = read_decision(record.signed.decode(errors="replace"))
     if isinstance(read, Malformed):
         return None
-    key = await session.key(read.kid)
+    key = keys.get(read.kid)
     if key is None or key.principal != read.payload.approver:
         return None
     signed = verified_under(key, read)

@@ -84,21 +84,24 @@ def binding_of(approval: ApprovalRecord) -> ApprovalBinding:
     )
 
 
-async def verified(
-    tx: Transaction, caller: Caller, approval: ApprovalRecord, verdict: Verdict, jws: object
+def read_proof(jws: object, verdict: Verdict) -> ReadDecision | DecisionMalformed:
+    """What was posted as a decision, or its refusal: both for whoever can see the approval."""
+    if not isinstance(jws, str):
+        return DecisionMalformed("expected exactly one of `decision_jws` and `passkey`")
+    read = read_decision(jws)
+    if isinstance(read, Malformed):
+        return _malformed(read)
+    mismatch = verdict_mismatch(read.payload, verdict)
+    return read if mismatch is None else _malformed(mismatch)
+
+
+def verified(
+    caller: Caller, approval: ApprovalRecord, read: ReadDecision, key: KeyRecord | None
 ) -> VerifiedDecision:
-    """The decision, of sound form, bound to this approval, signed by its approver or the caller.
+    """The decision, signed by its approver or the caller with `key`, bound to this approval.
 
     A caller who signs in another's name has signed, and is refused as approver afterwards.
     """
-    if not isinstance(jws, str):
-        raise DecisionMalformed("expected exactly one of `decision_jws` and `passkey`")
-    read = read_decision(jws)
-    if isinstance(read, Malformed):
-        raise DecisionMalformed(read.detail, faults=_faults(read.pointer, read.detail))
-    if mismatch := verdict_mismatch(read.payload, verdict):
-        raise DecisionMalformed(mismatch.detail, faults=_faults(mismatch.pointer, mismatch.detail))
-    key = await tx.key(read.kid)
     owners = (read.payload.approver, caller.principal)
     if key is None or key.revoked_at is not None or key.principal not in owners:
         raise DecisionSignature("the decision is not signed by an active key of its approver")
@@ -214,6 +217,10 @@ async def check_edit(
     verdict = await executor.pre_dispatch(tool, parsed.value)
     if isinstance(verdict, DispatchDeny):
         raise _edit("", verdict.reason)
+
+
+def _malformed(found: Malformed) -> DecisionMalformed:
+    return DecisionMalformed(found.detail, faults=_faults(found.pointer, found.detail))
 
 
 def _edit(pointer: str, detail: str) -> DecisionEdit:

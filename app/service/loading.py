@@ -10,18 +10,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from app.log.queries import LogScope
-from app.service.consents import NO_CONSENTS, consents
+from app.log.records import ConsentRecords
+from app.service.consents import consents
 from app.service.replay import RUN_EVENTS, opens_conversation, standing
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from app.log.records import ApprovalRecord, Lease, RunRecord
     from app.service.binding import Binder, Bound
     from app.service.consents import Consents
     from app.service.ports import Session
     from app.service.replay import Standing
-    from app.turn.ports import ToolExecutor
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,20 +44,15 @@ async def load(session: Session, binder: Binder, lease: Lease) -> Loaded:
     events = await session.events_of(scope, RUN_EVENTS)
     created = next((event for event in events if event.type == "run.created"), None)
     bound = binder.bind(lease.tenant, created, name=run.agent, present=lease.present)
-    approvals = [] if run.started_at is None else await session.run_approvals(run.id)
-    given = await _consents(session, run, approvals, bound.executor)
-    state = await standing(session, run, events, given.decided)
-    by_id = {approval.id: approval for approval in approvals}
+    given = await _given(session, run)
+    agreed = consents(run, given, bound.executor)
+    state = await standing(session, run, events, agreed.decided)
+    by_id = {approval.id: approval for approval in given.approvals}
     asked = {call_id: by_id[request] for call_id, request in state.requests().items()}
-    return Loaded(bound, state, given, asked)
+    return Loaded(bound, state, agreed, asked)
 
 
-async def _consents(
-    session: Session,
-    run: RunRecord,
-    approvals: Sequence[ApprovalRecord],
-    executor: ToolExecutor,
-) -> Consents:
+async def _given(session: Session, run: RunRecord) -> ConsentRecords:
     if run.started_at is None and opens_conversation(run):
-        return NO_CONSENTS
-    return await consents(session, run, approvals, executor)
+        return ConsentRecords()
+    return await session.consent_records(run.conversation_id, run.id)

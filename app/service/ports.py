@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     from app.log.records import (
         AgentRecord,
         ApprovalRecord,
+        ConsentRecords,
         ConversationRecord,
         KeyRecord,
         Lease,
+        LockedApproval,
         RunRecord,
         SessionApprovalRecord,
         StoredAnswer,
@@ -54,6 +56,10 @@ class Session(Protocol):
         self, reach: Reach, page: Page, *, filters: Mapping[str, str]
     ) -> list[ApprovalRecord]: ...
     async def run_approvals(self, run_id: str) -> list[ApprovalRecord]: ...
+    async def consent_records(self, conversation_id: str, run_id: str) -> ConsentRecords:
+        """What people said about a run's calls, and about its conversation for good."""
+        ...
+
     async def session_approvals(self, conversation_id: str) -> list[SessionApprovalRecord]: ...
     async def agent(self, name: str) -> AgentRecord | None: ...
     async def agent_and_open_runs(
@@ -102,6 +108,12 @@ class Transaction(Session, Protocol):
     async def save_answer(self, principal: str, key: str, answer: StoredAnswer) -> None: ...
     async def lock(self, conversation_id: str) -> ConversationRecord | None:
         """The conversation, locked against every other writer until the end of the block."""
+        ...
+
+    async def lock_approval(
+        self, approval_id: str, *, key_id: str | None = None
+    ) -> LockedApproval | None:
+        """The approval under its conversation's lock, and the key of that id beside it."""
         ...
 
     async def create_conversation(self, conversation_id: str, *, now: datetime) -> None:

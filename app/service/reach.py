@@ -7,9 +7,14 @@ from typing import TYPE_CHECKING
 from app.service.refusals import NotFound
 
 if TYPE_CHECKING:
-    from app.log.records import ApprovalRecord, ConversationRecord, RunRecord
+    from app.log.records import (
+        ApprovalRecord,
+        ConversationRecord,
+        LockedApproval,
+        RunRecord,
+    )
     from app.service.caller import Caller
-    from app.service.ports import Session
+    from app.service.ports import Session, Transaction
 
 
 def takes_part(caller: Caller, conversation: ConversationRecord) -> bool:
@@ -81,3 +86,17 @@ async def visible_approval(session: Session, caller: Caller, approval_id: str) -
     if conversation is None or not takes_part(caller, conversation):
         raise NotFound("approval")
     return approval
+
+
+async def locked_approval(
+    tx: Transaction, caller: Caller, approval_id: str, *, key_id: str | None
+) -> LockedApproval:
+    """The approval, for whom it is visible, under lock, and the key of that id beside it."""
+    locked = await tx.lock_approval(approval_id, key_id=key_id)
+    if locked is None:
+        raise NotFound("approval")
+    if caller.is_admin or may_decide(caller, locked.approval):
+        return locked
+    if not takes_part(caller, locked.conversation):
+        raise NotFound("approval")
+    return locked

@@ -96,7 +96,10 @@ def merged(first: Change, second: Change) -> Change | None:
         both = _both_approval_changes(first.row, second.row)
         return None if both is None else replace(first, row=both)
     if first.kind is PAUSE_SETTLED and second.kind is PAUSE_SETTLED:
-        return replace(first, reads=first.reads | second.reads)
+        settled = first.row["settled"] + second.row["settled"]
+        return replace(
+            first, row=first.row | {"settled": settled}, reads=first.reads | second.reads
+        )
     if first.kind is EXECUTION_STARTED and second.kind is EXECUTION_SETTLED:
         return replace(first, row=first.row | {"settled": True})
     if first.kind is EXECUTION_SETTLED and second.kind is EXECUTION_SETTLED:

@@ -170,29 +170,29 @@ QUESTION_ANSWERED = Kind(
     WHERE q.id = p.id AND q.conversation_id = u.id AND q.status = 'pending'""",
 )
 
-# The last pending item of a pause hands the run back to the workers (service.md 4).
+# The last pending item of a pause hands the run back to the workers (service.md 4). What is settled
+# beside it, in the same statement, still looks pending here.
 PAUSE_SETTLED = Kind(
     "pause_settled",
-    "id text, conversation_id text",
+    "id text, conversation_id text, settled text[]",
     """UPDATE runs r SET status = 'queued'
     FROM p JOIN u ON u.id = p.conversation_id
     WHERE r.id = p.id AND r.conversation_id = u.id AND r.status = 'paused'
-        AND NOT EXISTS (SELECT FROM approvals a WHERE a.run_id = r.id AND a.status = 'pending')
-        AND NOT EXISTS (SELECT FROM questions q WHERE q.run_id = r.id AND q.status = 'pending')""",
+        AND NOT EXISTS (SELECT FROM approvals a
+            WHERE a.run_id = r.id AND a.status = 'pending' AND a.id <> ALL (p.settled))
+        AND NOT EXISTS (SELECT FROM questions q
+            WHERE q.run_id = r.id AND q.status = 'pending' AND q.id <> ALL (p.settled))""",
 )
 
 SESSION_GIVEN = Kind(
     "session_given",
-    "approval_id text, conversation_id text",
+    "approval_id text, conversation_id text, covered_capabilities text[], at timestamptz",
     """INSERT INTO session_approvals AS s (tenant, conversation_id, principal, agent, tool,
         covered_capabilities, tool_definition_digest, approval_id, at)
-    SELECT u.tenant, u.id, a.principal, a.agent, a.tool, d.covered_capabilities,
-        a.tool_definition_digest, a.id, d.at
+    SELECT u.tenant, u.id, a.principal, a.agent, a.tool, p.covered_capabilities,
+        a.tool_definition_digest, a.id, p.at
     FROM p JOIN u ON u.id = p.conversation_id
-        JOIN approvals a ON a.id = p.approval_id AND a.status = 'approved'
-        JOIN LATERAL (SELECT covered_capabilities, at FROM decisions
-            WHERE approval_id = a.id AND decision = 'approve' AND scope = 'session'
-            ORDER BY seq DESC LIMIT 1) d ON true
+        JOIN approvals a ON a.id = p.approval_id AND a.conversation_id = u.id
     ON CONFLICT (conversation_id, principal, agent, tool) DO UPDATE
         SET covered_capabilities = excluded.covered_capabilities, at = excluded.at,
             tool_definition_digest = excluded.tool_definition_digest,

@@ -93,8 +93,9 @@ def _approval_decided(fact: Fact, payload: approvals.ApprovalDecided) -> list[Ch
         "at": fact.at,
     }
     subject = f"decision:{payload.approval_id}/{row['approver']}/{payload.decision}"
-    marks = frozenset({f"decisions:{payload.approval_id}"})
-    changes = [Change(kinds.DECIDED, row, writes=subject, marks=marks)]
+    changes = [Change(kinds.DECIDED, row, writes=subject)]
+    if _gives_session_approval(payload):
+        changes.append(_session_given(fact, payload))
     if payload.decision == "approve":
         changes.append(
             _approval(
@@ -107,9 +108,27 @@ def _approval_decided(fact: Fact, payload: approvals.ApprovalDecided) -> list[Ch
     return changes
 
 
+def _gives_session_approval(payload: approvals.ApprovalDecided) -> bool:
+    """Whether this is the approval that settled it, and for the session (turn.md 6.8)."""
+    approves = payload.decision == "approve" and payload.collected >= payload.needed
+    return approves and payload.scope == "session"
+
+
+def _session_given(fact: Fact, payload: approvals.ApprovalDecided) -> Change:
+    row = {
+        "approval_id": payload.approval_id,
+        "conversation_id": fact.event.conversation_id,
+        "covered_capabilities": list(payload.covered_capabilities),
+        "at": fact.at,
+    }
+    subject = f"sessions:{fact.event.conversation_id}"
+    reads = frozenset({f"approval:{payload.approval_id}"})
+    return Change(kinds.SESSION_GIVEN, row, writes=subject, reads=reads)
+
+
 def _approval_resolved(fact: Fact, payload: approvals.ApprovalResolved) -> list[Change]:
-    approval_id, run_id = payload.approval_id, own_run(fact)
-    changes = [
+    approval_id = payload.approval_id
+    return [
         _approval(
             fact,
             approval_id,
@@ -118,28 +137,15 @@ def _approval_resolved(fact: Fact, payload: approvals.ApprovalResolved) -> list[
             resolved_by=payload.by,
             superseded_by=payload.superseded_by,
         ),
-        _pause_settled(fact, run_id, f"approval:{approval_id}"),
+        _pause_settled(fact, approval_id),
     ]
-    if payload.status == "approved" and payload.by == "decision":
-        conversation_id = fact.event.conversation_id
-        changes.append(
-            Change(
-                kinds.SESSION_GIVEN,
-                {"approval_id": approval_id, "conversation_id": conversation_id},
-                writes=f"sessions:{conversation_id}",
-                reads=frozenset({f"approval:{approval_id}", f"decisions:{approval_id}"}),
-            )
-        )
-    return changes
 
 
-def _pause_settled(fact: Fact, run_id: str, settled: str) -> Change:
-    return Change(
-        kinds.PAUSE_SETTLED,
-        {"id": run_id, "conversation_id": fact.event.conversation_id},
-        writes=f"run:{run_id}",
-        reads=frozenset({settled, f"pause:{run_id}"}),
-    )
+def _pause_settled(fact: Fact, settled: str) -> Change:
+    run_id = own_run(fact)
+    row = {"id": run_id, "conversation_id": fact.event.conversation_id, "settled": [settled]}
+    reads = frozenset({f"pause:{run_id}"})
+    return Change(kinds.PAUSE_SETTLED, row, writes=f"run:{run_id}", reads=reads)
 
 
 def _decision_refused(fact: Fact, payload: approvals.DecisionRefused) -> list[Change]:
@@ -173,7 +179,6 @@ def _question_asked(fact: Fact, payload: approvals.QuestionAsked) -> list[Change
 
 
 def _question_answered(fact: Fact, payload: approvals.QuestionAnswered) -> list[Change]:
-    subject = f"question:{payload.question_id}"
     row = {
         "id": payload.question_id,
         "conversation_id": fact.event.conversation_id,
@@ -182,8 +187,8 @@ def _question_answered(fact: Fact, payload: approvals.QuestionAnswered) -> list[
         "answered_by": None if payload.answered_by is None else escape(payload.answered_by),
     }
     return [
-        Change(kinds.QUESTION_ANSWERED, row, writes=subject),
-        _pause_settled(fact, own_run(fact), subject),
+        Change(kinds.QUESTION_ANSWERED, row, writes=f"question:{payload.question_id}"),
+        _pause_settled(fact, payload.question_id),
     ]
 
 

@@ -65,31 +65,6 @@ PENDING_QUESTIONS: Final = """
 SELECT run_id, id, call_id, expires_at FROM questions
 WHERE tenant = $1 AND run_id = ANY($2::text[]) AND status = 'pending' ORDER BY asked_seq"""
 
-_APPROVALS: Final = """
-SELECT a.*, EXISTS (SELECT FROM decisions d WHERE d.approval_id = a.id) AS has_decisions
-FROM approvals a
-WHERE a.tenant = $1 AND CONDITION"""
-
-APPROVAL: Final = _APPROVALS.replace("CONDITION", "a.id = $2")
-
-RUN_APPROVALS: Final = _APPROVALS.replace("CONDITION", "a.run_id = $2 ORDER BY a.requested_seq")
-
-# Those that the principal ($2) can see as a party to the conversation or may decide ($5: roles).
-APPROVALS: Final = _APPROVALS.replace(
-    "CONDITION",
-    """($2::text IS NULL OR a.principal = $2 OR a.roles && $5::text[] OR $2 = ANY(a.programs)
-        OR EXISTS (SELECT FROM conversations c WHERE c.id = a.conversation_id
-            AND (c.principal = $2 OR c.participants @> ARRAY[$2::text])))
-    AND ($3::text IS NULL OR a.id < $3)
-    AND ($6::text IS NULL OR a.status = $6)
-    AND ($7::text IS NULL OR a.run_id = $7)
-    AND ($8::text IS NULL OR a.conversation_id = $8)
-ORDER BY a.id DESC LIMIT $4""",
-)
-
-DECISIONS: Final = """
-SELECT * FROM decisions WHERE tenant = $1 AND approval_id = ANY($2::text[]) ORDER BY seq"""
-
 SESSION_APPROVALS: Final = """
 SELECT * FROM session_approvals WHERE tenant = $1 AND conversation_id = $2 ORDER BY at, tool"""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 import orjson
@@ -11,9 +12,11 @@ from app.log.payload import UsageTotals
 from app.log.records import (
     AgentRecord,
     ApprovalRecord,
+    ConsentRecords,
     ConversationRecord,
     DecisionRecord,
     KeyRecord,
+    LockedApproval,
     PendingApprovalItem,
     PendingQuestionItem,
     RunRecord,
@@ -24,7 +27,7 @@ from app.store.kinds import USAGE
 from app.store.texts import unescape
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     import asyncpg
 
@@ -99,30 +102,34 @@ def run(
     )
 
 
-def decision(row: asyncpg.Record) -> DecisionRecord:
-    """A row of decisions."""
+def _decision(row: asyncpg.Record) -> DecisionRecord:
     return DecisionRecord(
-        approval_id=row["approval_id"],
-        decision=row["decision"],
-        approver=unescape(row["approver"]),
-        caller=unescape(row["caller"]),
-        assurance=row["assurance"],
-        key_id=unescape(row["key_id"]),
-        scope=row["scope"],
-        covered_capabilities=tuple(row["covered_capabilities"]),
-        override_args=_maybe(row["override_args"]),
-        note=_maybe(row["note"]),
-        reason=_maybe(row["reason"]),
-        sandbox_mode=row["sandbox_mode"],
-        payload_sha256=row["payload_sha256"],
-        effective_args_sha256=row["effective_args_sha256"],
-        signed=row["signed"],
-        at=row["at"],
+        approval_id=row["id"],
+        decision=row["d_decision"],
+        approver=unescape(row["d_approver"]),
+        caller=unescape(row["d_caller"]),
+        assurance=row["d_assurance"],
+        key_id=unescape(row["d_key_id"]),
+        scope=row["d_scope"],
+        covered_capabilities=tuple(row["d_covered_capabilities"]),
+        override_args=_maybe(row["d_override_args"]),
+        note=_maybe(row["d_note"]),
+        reason=_maybe(row["d_reason"]),
+        sandbox_mode=row["d_sandbox_mode"],
+        payload_sha256=row["d_payload_sha256"],
+        effective_args_sha256=row["d_effective_args_sha256"],
+        signed=row["d_signed"],
+        at=row["d_at"],
     )
 
 
-def approval(row: asyncpg.Record, decisions: Iterable[asyncpg.Record]) -> ApprovalRecord:
-    """A row of approvals with its decisions, oldest first."""
+def approvals(rows: Iterable[asyncpg.Record]) -> list[ApprovalRecord]:
+    """Approvals of rows as `approval_queries` has them: one for each decision of each."""
+    return [_approval(list(group)) for _, group in groupby(rows, lambda row: row["id"])]
+
+
+def _approval(rows: Sequence[asyncpg.Record]) -> ApprovalRecord:
+    row = rows[0]
     return ApprovalRecord(
         id=row["id"],
         tenant=unescape(row["tenant"]),
@@ -141,21 +148,21 @@ def approval(row: asyncpg.Record, decisions: Iterable[asyncpg.Record]) -> Approv
         effective_args_sha256=row["effective_args_sha256"],
         refusals=row["refusals"],
         programs=tuple(unescape(program) for program in row["programs"]),
-        decisions=tuple(decision(item) for item in decisions),
+        decisions=tuple(_decision(item) for item in rows if item["d_approver"] is not None),
     )
 
 
-def session_approval(row: asyncpg.Record) -> SessionApprovalRecord:
-    """A row of session_approvals."""
+def session_approval(row: asyncpg.Record, prefix: str = "") -> SessionApprovalRecord:
+    """A row of session_approvals, or columns of one under a prefix."""
     return SessionApprovalRecord(
-        conversation_id=row["conversation_id"],
-        principal=unescape(row["principal"]),
-        agent=unescape(row["agent"]),
-        tool=unescape(row["tool"]),
-        covered_capabilities=tuple(row["covered_capabilities"]),
-        tool_definition_digest=row["tool_definition_digest"],
-        approval_id=row["approval_id"],
-        at=row["at"],
+        conversation_id=row[f"{prefix}conversation_id"],
+        principal=unescape(row[f"{prefix}principal"]),
+        agent=unescape(row[f"{prefix}agent"]),
+        tool=unescape(row[f"{prefix}tool"]),
+        covered_capabilities=tuple(row[f"{prefix}covered_capabilities"]),
+        tool_definition_digest=row[f"{prefix}tool_definition_digest"],
+        approval_id=row[f"{prefix}approval_id"],
+        at=row[f"{prefix}at"],
     )
 
 
@@ -183,17 +190,41 @@ def present_agent(row: asyncpg.Record) -> AgentRecord:
     )
 
 
-def key(row: asyncpg.Record) -> KeyRecord:
-    """A row of approver_keys."""
+def key(row: asyncpg.Record, prefix: str = "") -> KeyRecord:
+    """A row of approver_keys, or columns of one under a prefix."""
     return KeyRecord(
-        id=row["id"],
-        tenant=unescape(row["tenant"]),
-        principal=unescape(row["principal"]),
-        thumbprint=row["thumbprint"],
-        public_jwk=orjson.loads(row["public_jwk"]),
-        label=unescape(row["label"]),
-        created_at=row["created_at"],
-        revoked_at=row["revoked_at"],
+        id=row[f"{prefix}id"],
+        tenant=unescape(row[f"{prefix}tenant"]),
+        principal=unescape(row[f"{prefix}principal"]),
+        thumbprint=row[f"{prefix}thumbprint"],
+        public_jwk=orjson.loads(row[f"{prefix}public_jwk"]),
+        label=unescape(row[f"{prefix}label"]),
+        created_at=row[f"{prefix}created_at"],
+        revoked_at=row[f"{prefix}revoked_at"],
+    )
+
+
+def consents(rows: Sequence[asyncpg.Record], run_id: str) -> ConsentRecords:
+    """The rows of `approval_queries.CONSENTS`, told apart."""
+    standing = {
+        row["id"]: session_approval(row, "s_") for row in rows if row["s_approval_id"] is not None
+    }
+    found = approvals(rows)
+    return ConsentRecords(
+        approvals=tuple(each for each in found if each.run_id == run_id),
+        standing=tuple((standing[each.id], each) for each in found if each.id in standing),
+        keys={row["k_id"]: key(row, "k_") for row in rows if row["k_id"] is not None},
+    )
+
+
+def locked_approval(rows: Sequence[asyncpg.Record]) -> LockedApproval:
+    """The rows of `approval_queries.LOCK_APPROVAL`."""
+    row = rows[0]
+    return LockedApproval(
+        approval=_approval(rows),
+        conversation=conversation(row, "c_"),
+        key=None if row["k_id"] is None else key(row, "k_"),
+        awaited=frozenset(row["awaited"]),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-from app.store import queries, records
+from app.store import approval_queries, queries, records
 from app.store.texts import escape
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from app.log.records import (
         AgentRecord,
         ApprovalRecord,
+        ConsentRecords,
         ConversationRecord,
         KeyRecord,
         RunRecord,
@@ -73,7 +74,8 @@ class StoreSession:
 
     async def approval(self, approval_id: str) -> ApprovalRecord | None:
         """The approval with its decisions."""
-        found = await self._approvals(await self._rows(queries.APPROVAL, escape(approval_id)))
+        rows = await self._rows(approval_queries.APPROVAL, escape(approval_id))
+        found = records.approvals(rows)
         return found[0] if found else None
 
     async def approvals(
@@ -82,12 +84,18 @@ class StoreSession:
         """Newest first; filters: status, run_id, conversation_id; the cursor is an id."""
         roles = [escape(role) for role in sorted(reach.roles)]
         wanted = _filters(filters, ("status", "run_id", "conversation_id"))
-        rows = await self._rows(queries.APPROVALS, *_within(reach, page), roles, *wanted)
-        return await self._approvals(rows)
+        where = (*_within(reach, page), roles, *wanted)
+        return records.approvals(await self._rows(approval_queries.APPROVALS, *where))
 
     async def run_approvals(self, run_id: str) -> list[ApprovalRecord]:
         """All of a run's approvals, in the order in which they were asked."""
-        return await self._approvals(await self._rows(queries.RUN_APPROVALS, escape(run_id)))
+        rows = await self._rows(approval_queries.RUN_APPROVALS, escape(run_id))
+        return records.approvals(rows)
+
+    async def consent_records(self, conversation_id: str, run_id: str) -> ConsentRecords:
+        """What people said about a run's calls, and about its conversation for good."""
+        where = (escape(conversation_id), escape(run_id))
+        return records.consents(await self._rows(approval_queries.CONSENTS, *where), run_id)
 
     async def session_approvals(self, conversation_id: str) -> list[SessionApprovalRecord]:
         """The standing consents of a conversation."""
@@ -192,12 +200,6 @@ class StoreSession:
             records.run(row, approvals.get(row["id"], ()), questions.get(row["id"], ()))
             for row in rows
         ]
-
-    async def _approvals(self, rows: Sequence[asyncpg.Record]) -> list[ApprovalRecord]:
-        """Approvals with their decisions; those are asked for only where there are any."""
-        ids = [row["id"] for row in rows if row["has_decisions"]]
-        decisions = _by(await self._rows(queries.DECISIONS, ids), "approval_id") if ids else {}
-        return [records.approval(row, decisions.get(row["id"], ())) for row in rows]
 
 
 def _escaped(text: str | None) -> str | None:

@@ -13,6 +13,7 @@ from app.log.queries import audit_scope
 from app.log.records import ConversationRecord, StoredAnswer
 from app.store import records
 from app.store.append import Opening, Outcome, later_rounds, write, write_later_rounds
+from app.store.approval_queries import LOCK_APPROVAL
 from app.store.numbering import Tail, numbered, whole_ms
 from app.store.sessions import StoreSession
 from app.store.texts import escape, json_text, unescape
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from app.log.envelope import Event, NewEvent
-    from app.log.records import AgentRecord, KeyRecord
+    from app.log.records import AgentRecord, KeyRecord, LockedApproval
     from app.store.connections import Connection
     from app.store.numbering import Batch
 
@@ -149,6 +150,20 @@ class StoreTransaction(StoreSession):
         row = await self._lock(conversation_id)
         return None if row is None or row["kind"] != "user" else records.conversation(row)
 
+    async def lock_approval(
+        self, approval_id: str, *, key_id: str | None = None
+    ) -> LockedApproval | None:
+        """The approval under its conversation's lock, and the key of that id beside it."""
+        asked = (escape(approval_id), None if key_id is None else escape(key_id))
+        rows = await self._rows(LOCK_APPROVAL, *asked)
+        if rows and rows[0]["seen_head"] != rows[0]["c_head_seq"]:
+            # The lock was waited for, so the rest was seen as it was before. Now it is ours.
+            rows = await self._rows(LOCK_APPROVAL, *asked)
+        if not rows:
+            return None
+        self._hold(rows[0]["c_id"], rows[0], "c_")
+        return records.locked_approval(rows)
+
     async def create_conversation(self, conversation_id: str, *, now: datetime) -> None:
         """A new, empty, locked conversation; its `conversation.created` must follow at once.
 
@@ -255,5 +270,11 @@ class StoreTransaction(StoreSession):
             # The lock was waited for, so the rest was seen as it was before. Now it is ours.
             row = await self._connection.fetchrow(_LOCK, *where)
         if row is not None:
-            self._locked[conversation_id] = Tail(row["head_seq"], row["head_hash"], row["tainted"])
+            self._hold(conversation_id, row)
         return row
+
+    def _hold(self, conversation_id: str, row: asyncpg.Record, prefix: str = "") -> None:
+        """Remember that a conversation is locked, and where its log ends."""
+        self._locked[conversation_id] = Tail(
+            row[f"{prefix}head_seq"], row[f"{prefix}head_hash"], row[f"{prefix}tainted"]
+        )

@@ -70,7 +70,8 @@ async def played(house: House) -> tuple[RunRecord, Mapping[str, ApprovalDecision
     assert run.status == "completed"
     async with house.store.database.session(house.tenant) as session:
         executor = await house.binder.executor_of(session, asked)
-        given = await consents(session, run, await session.run_approvals(run.id), executor)
+        records = await session.consent_records(run.conversation_id, run.id)
+    given = consents(run, records, executor)
     return run, given.decided
 
 

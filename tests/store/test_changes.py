@@ -71,30 +71,30 @@ def test_a_pause_with_its_approvals_and_questions_is_one_round() -> None:
     ]
 
 
-def test_a_decision_is_seen_by_what_it_settles() -> None:
-    assert kinds_of(decided("appr_1", RUN), resolved("appr_1", RUN, "approved")) == [
-        ["approval_changed", "decided"],
-        ["pause_settled", "session_given"],
+def test_a_decision_with_all_that_it_settles_and_gives_is_one_round() -> None:
+    once, session = decided("appr_1", RUN), decided("appr_1", RUN, scope="session")
+    approved = resolved("appr_1", RUN, "approved")
+    assert kinds_of(once, approved) == [["approval_changed", "decided", "pause_settled"]]
+    assert kinds_of(session, approved) == [
+        ["approval_changed", "decided", "pause_settled", "session_given"]
     ]
 
 
-def test_what_follows_a_decision_is_not_seen_by_what_it_gave() -> None:
-    """A session approval is read from its approval as approved, not as superseded later."""
+def test_what_takes_the_place_of_an_approval_follows_what_it_gave() -> None:
     events = [
         decided("appr_1", RUN, scope="session"),
         resolved("appr_1", RUN, "approved"),
         resolved("appr_1", RUN, "superseded", by="superseded"),
     ]
     assert kinds_of(*events) == [
-        ["approval_changed", "decided"],
-        ["approval_changed", "pause_settled", "session_given"],
-        ["pause_settled"],
+        ["approval_changed", "decided", "pause_settled", "session_given"],
+        ["approval_changed"],
     ]
 
 
 def test_two_answers_settle_a_pause_once() -> None:
     events = [question_answered("ques_1", RUN), question_answered("ques_2", RUN)]
-    assert kinds_of(*events) == [["question_answered", "question_answered"], ["pause_settled"]]
+    assert kinds_of(*events) == [["pause_settled", "question_answered", "question_answered"]]
 
 
 def test_an_approval_that_follows_is_waited_for_too() -> None:
@@ -104,15 +104,14 @@ def test_an_approval_that_follows_is_waited_for_too() -> None:
         question_answered("ques_1", RUN),
     ]
     assert kinds_of(*events) == [
-        ["approval_changed", "approval_requested", "question_answered"],
+        ["approval_changed", "approval_requested", "pause_settled", "question_answered"],
         ["pause_settled"],
     ]
 
 
 def test_a_cancel_comes_after_the_settling_of_its_approvals() -> None:
     assert kinds_of(resolved("appr_1", RUN, "cancelled", by="cancel"), cancelled(RUN)) == [
-        ["approval_changed"],
-        ["pause_settled"],
+        ["approval_changed", "pause_settled"],
         ["run_changed"],
     ]
 

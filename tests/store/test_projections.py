@@ -258,10 +258,15 @@ async def test_a_session_scope_is_a_standing_consent_once_it_is_approved(scene: 
     store, tenant = scene.talk.store, scene.talk.tenant
     one, two = new_id("appr"), new_id("appr")
     await scene.pause(one, two)
-    await scene.happened(decided(one, scene.run_id, scope="session", approver="bob"))
+    await scene.happened(decided(one, scene.run_id, scope="session", approver="bob", needed=2))
     async with store.database.session(tenant) as session:
         assert await session.session_approvals(scene.talk.id) == []
-    await scene.happened(resolved(one, scene.run_id, "approved"))
+    await scene.happened(
+        decided(one, scene.run_id, scope="session"), resolved(one, scene.run_id, "approved")
+    )
+    async with store.database.session(tenant) as session:
+        (standing,) = await session.session_approvals(scene.talk.id)
+    assert (standing.approval_id, standing.at) == (one, NOON)
     await scene.talk.request(
         decided(two, scene.run_id, scope="session"),
         resolved(two, scene.run_id, "approved"),
@@ -276,6 +281,15 @@ async def test_a_session_scope_is_a_standing_consent_once_it_is_approved(scene: 
         NewEvent(SessionApprovalEnded(tool="http_post", agent="helper", principal="alice"))
     )
     async with store.database.session(tenant) as session:
+        assert await session.session_approvals(scene.talk.id) == []
+
+
+async def test_whoever_settles_an_approval_gives_it_its_scope(scene: Scene) -> None:
+    one = new_id("appr")
+    await scene.pause(one)
+    await scene.happened(decided(one, scene.run_id, scope="session", approver="bob", needed=2))
+    await scene.happened(decided(one, scene.run_id), resolved(one, scene.run_id, "approved"))
+    async with scene.talk.store.database.session(scene.talk.tenant) as session:
         assert await session.session_approvals(scene.talk.id) == []
 
 

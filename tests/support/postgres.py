@@ -225,8 +225,10 @@ def approval_requested(
     return NewEvent(asked, run_id=run_id, private=private)
 
 
-def decided(approval_id: str, run_id: str, decision: str = "approve", **signed: Any) -> NewEvent:
-    """A person's verified answer; `signed` are fields of the payload, such as `scope`."""
+def decided(
+    approval_id: str, run_id: str, decision: str = "approve", *, needed: int = 1, **signed: Any
+) -> NewEvent:
+    """A person's first verified answer; `signed` are fields of the payload, such as `scope`."""
     payload = APPROVE | {"approval_id": approval_id, "decision": decision} | signed
     override = payload["override_args"]
     effective = None if decision == "deny" else ("b" if override else "a") * 64
@@ -245,7 +247,7 @@ def decided(approval_id: str, run_id: str, decision: str = "approve", **signed: 
                 "edited": override is not None,
                 "effective_args_sha256": effective,
                 "collected": 1,
-                "needed": 1,
+                "needed": needed,
                 "signed": True,
             }
         ),
