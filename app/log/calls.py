@@ -167,7 +167,7 @@ class RetrievalMissed(WorkerPayload):
 
 
 class DelegateStarted(WorkerPayload):
-    """A worker's turn begins behind one delegating call."""
+    """A worker begins behind one delegating call; what it was given lies in the private column."""
 
     TYPE: ClassVar[str] = "delegate.started"
 

@@ -3,6 +3,7 @@
 - `run.created`: the agent's snapshot, the JSON document of `AgentRecord.spec`.
 - `message.assistant`: the engine's form of the reply (`app.turn.reply`).
 - `run.checkpointed`: the AgentRun document.
+- `delegate.started`: what the worker was given (`app.turn.worker`).
 - `approval.requested`: the reviewer programs that may decide, if there are any.
 - `approval.decided`: the evidence, the exact text of the signed decision, and nothing beside it:
   whatever else is known of a decision is read from the bytes that were signed.

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 from app.engine.messages import UserMessage
 from app.log.calls import ToolSettled
 from app.turn.classify import classify
+from app.turn.delegation import within_caps
 from app.turn.execute import ResultOrder, execute
 from app.turn.mutations import mutated
 from app.turn.reply import answer_executed, answer_settled, result_of
 from app.turn.transcript import Note
-from app.turn.verdict import Ask, AskQuestions, Settle, Start
+from app.turn.verdict import Ask, AskQuestions, Delegation, Settle, Start
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,12 +35,12 @@ async def resolve_batch(ctx: TurnCtx, calls: Sequence[OpenCall]) -> list[Verdict
 
     The other calls stay open; those that need a person are in the pending items of the turn.
     """
-    done: list[Settle | Start] = []
+    done: list[Settle | Start | Delegation] = []
     answers: list[ToolAnswer] = []
     notes_after = len(ctx.run.messages()) + 1
-    waiting = [await classify(ctx, call) for call in calls]
+    waiting = within_caps(ctx, [await classify(ctx, call) for call in calls])
     while True:
-        ready, waiting = _split(waiting)
+        ready, waiting = _split(ctx, waiting)
         if not ready:
             break
         tainted_before = ctx.tainted
@@ -59,10 +60,14 @@ async def resolve_batch(ctx: TurnCtx, calls: Sequence[OpenCall]) -> list[Verdict
     return [*done, *waiting]
 
 
-def _split(verdicts: Sequence[Verdict]) -> tuple[list[Settle | Start], list[Verdict]]:
+def _split(
+    ctx: TurnCtx, verdicts: Sequence[Verdict]
+) -> tuple[list[Settle | Start | Delegation], list[Verdict]]:
     """What may be acted on now, and what waits for a person or for those who do."""
-    is_pausing = any(isinstance(verdict, Ask | AskQuestions) for verdict in verdicts)
-    ready: list[Settle | Start] = []
+    is_pausing = ctx.waits_for_people or any(
+        isinstance(verdict, Ask | AskQuestions) for verdict in verdicts
+    )
+    ready: list[Settle | Start | Delegation] = []
     waiting: list[Verdict] = []
     for verdict in verdicts:
         if isinstance(verdict, Ask | AskQuestions) or (
@@ -74,19 +79,21 @@ def _split(verdicts: Sequence[Verdict]) -> tuple[list[Settle | Start], list[Verd
     return ready, waiting
 
 
-def _needs_no_person(verdict: Settle | Start) -> bool:
+def _needs_no_person(verdict: Settle | Start | Delegation) -> bool:
     """Whether the verdict may be acted on while a person decides on a sibling."""
     return isinstance(verdict, Settle) or verdict.is_ordered or verdict.is_read_only
 
 
 async def _reconsidered(ctx: TurnCtx, verdict: Verdict) -> Verdict:
     """The verdict under the taint that a sibling has just brought in."""
-    if isinstance(verdict, AskQuestions) or (isinstance(verdict, Ask) and not verdict.is_fresh):
+    if isinstance(verdict, AskQuestions | Delegation):
+        return verdict
+    if isinstance(verdict, Ask) and not verdict.is_fresh:
         return verdict
     return await classify(ctx, verdict.call)
 
 
-async def _act(ctx: TurnCtx, verdicts: Sequence[Settle | Start]) -> list[ToolAnswer]:
+async def _act(ctx: TurnCtx, verdicts: Sequence[Settle | Start | Delegation]) -> list[ToolAnswer]:
     """Settle and run, and give the answers to the AgentRun, which puts them in source order."""
     order = ResultOrder(len(verdicts))
     answers: list[ToolAnswer] = []
@@ -96,11 +103,13 @@ async def _act(ctx: TurnCtx, verdicts: Sequence[Settle | Start]) -> list[ToolAns
         if isinstance(verdict, Settle):
             ctx.facts.extend(order.put(index, _settled(ctx, verdict)))
             answers.append(answer_settled(verdict.call.pending, verdict.result))
-    starts = {
-        index: verdict for index, verdict in enumerate(verdicts) if isinstance(verdict, Start)
+    begun = {
+        index: verdict
+        for index, verdict in enumerate(verdicts)
+        if isinstance(verdict, Start | Delegation)
     }
-    for index, text in (await execute(ctx, starts, order)).items():
-        answers.append(answer_executed(starts[index].call.pending, text))
+    for index, text in (await execute(ctx, begun, order)).items():
+        answers.append(answer_executed(begun[index].call.pending, text))
     ctx.run.answer_tool_calls(answers)
     return answers
 
@@ -132,7 +141,9 @@ def _add_output(ctx: TurnCtx, calls: Sequence[OpenCall], answers: Sequence[ToolA
         ctx.outputs.append(UserMessage(content=results))
 
 
-def _add_notes(ctx: TurnCtx, verdicts: Sequence[Settle | Start], *, after: int) -> None:
+def _add_notes(
+    ctx: TurnCtx, verdicts: Sequence[Settle | Start | Delegation], *, after: int
+) -> None:
     """Notes for the model alone, right after the results of their batch, in source order."""
     ctx.notes += [
         Note(after_messages=after, text=verdict.note) for verdict in verdicts if verdict.note

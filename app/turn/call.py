@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from app.engine.commands import PendingToolCall
     from app.engine.messages import ToolCall
-    from app.turn.transcript import LoggedCall
+    from app.turn.transcript import LoggedCall, Transcript
 
 ARGUMENTS_TEXT: Final = "arguments_text"
 NO_ARGUMENTS: Final = "{}"
@@ -92,18 +92,13 @@ def last_arguments(start: LoggedCall, proposed: Arguments) -> Arguments:
     return ran if isinstance(ran, Arguments) else proposed
 
 
-def call_id(turn_number: int, step: int, index: int) -> str:
-    """Turngate's id of the call at `index` among the calls of a reply; equal on a replay."""
-    return f"call_{turn_number}_{step}_{index}"
-
-
 def live_calls(
-    pending: Sequence[PendingToolCall], *, turn_number: int, turn_id: str
+    pending: Sequence[PendingToolCall], transcript: Transcript, *, turn_id: str
 ) -> list[OpenCall]:
     """The calls of the reply that has just arrived, in source order."""
     return [
         OpenCall(
-            call_id=call_id(turn_number, call.turn, index),
+            call_id=transcript.call_id(call.turn, index),
             turn_id=turn_id,
             pending=call,
             args=read_arguments(call.tool_call),

@@ -18,6 +18,7 @@ from app.turn.asking import ask
 from app.turn.attempt import Raised, attempt
 from app.turn.call import last_arguments
 from app.turn.decided import decided, open_request, schema_problems, started
+from app.turn.delegation import delegate
 from app.turn.gating import beyond_ceiling, ceiling_fact, gate, is_read_only
 from app.turn.questions import ask_or_answer
 from app.turn.verdict import Settle, Start, Verdict
@@ -38,6 +39,8 @@ async def classify(ctx: TurnCtx, call: OpenCall) -> Verdict:
             return Settle(call=call, result=refused, outcome="malformed_arguments")
         case Arguments() as args if call.tool == texts.ASK_QUESTION:
             return ask_or_answer(ctx, call, args)
+        case Arguments() as args if call.tool == texts.DELEGATE_TO:
+            return delegate(ctx, call, args)
         case Arguments() as args:
             return await _sound(ctx, call, args)
         case _:

@@ -31,9 +31,12 @@ if TYPE_CHECKING:
     from app.turn.options import RunTurnOptions
     from app.turn.ports import Clock, FailureKind, Journal, Provider, ToolExecutor
     from app.turn.result import (
+        DelegateRecord,
         GrantReplayClear,
+        PausedWorker,
         PendingApproval,
         PendingQuestion,
+        TurnResult,
         UnattendedDenial,
     )
     from app.turn.schema import Schemas
@@ -75,6 +78,23 @@ class TurnFailed(Exception):
         self.partial = partial
 
 
+class NestedTurn(Protocol):
+    """The way to a worker's turn: `run_turn` itself."""
+
+    async def __call__(  # noqa: PLR0913 - the signature is turn.md 2.1's
+        self,
+        provider: Provider,
+        tools: ToolExecutor,
+        agent: BoundAgent,
+        transcript: Transcript,
+        options: RunTurnOptions,
+        *,
+        run_id: str,
+        turn_id: str,
+        journal: Journal,
+    ) -> TurnResult: ...
+
+
 @dataclass(slots=True, kw_only=True)
 class TurnCtx:
     """One turn in progress. The options are never changed: what is used up is used up here."""
@@ -94,6 +114,7 @@ class TurnCtx:
     schemas: Schemas
     ledger: DecisionLedger
     answers: AnswerBook
+    nested: NestedTurn
     tainted: bool
 
     steps: int = 0
@@ -114,6 +135,9 @@ class TurnCtx:
     unattended_denials: list[UnattendedDenial] = field(default_factory=list)
     pending_approvals: list[PendingApproval] = field(default_factory=list)
     pending_questions: list[PendingQuestion] = field(default_factory=list)
+    delegations_used: int = 0
+    delegate_records: list[DelegateRecord] = field(default_factory=list)
+    paused_workers: list[PausedWorker] = field(default_factory=list)
     facts: list[Fact] = field(default_factory=list)
 
     @property

@@ -1,4 +1,4 @@
-"""Running the calls that may run: concurrently, each start in the log first (turn.md 3.5).
+"""Running what may run: calls and delegations together, each start in the log first (turn.md 3.5).
 
 A result passes through redaction, then the size cap, then into the transcript. Results go into the
 log in source order, whatever the order of completion: each as soon as those before it are there,
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 from app.log.calls import GrantReplayed, ToolCompleted, ToolFailed, ToolStarted
 from app.policy.taint import Trust, highest
@@ -17,14 +17,16 @@ from app.turn import stream, texts
 from app.turn.attempt import Raised, attempt
 from app.turn.limits import RESULT_CAP_BYTES
 from app.turn.mutations import redacted
-from app.turn.ports import ToolInvocation, ToolOutcome
+from app.turn.ports import StepRefused, ToolInvocation, ToolOutcome
+from app.turn.verdict import Delegation, Start
+from app.turn.worker import Answered, Asked, begin, work
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from app.turn.context import TurnCtx
     from app.turn.ports import Fact
-    from app.turn.verdict import Start
+    from app.turn.worker import Office
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,18 +42,18 @@ class ResultOrder:
     """The results of a batch on their way into the log, in source order."""
 
     def __init__(self, count: int) -> None:
-        self._facts: list[Fact | None] = [None] * count
+        self._facts: list[tuple[Fact, ...] | None] = [None] * count
         self._released = 0
 
-    def put(self, index: int, fact: Fact) -> list[Fact]:
-        """Take the result of the call at `index`; what may go into the log now."""
-        self._facts[index] = fact
+    def put(self, index: int, *facts: Fact) -> list[Fact]:
+        """Take the result of the call at `index`, or none; what may go into the log now."""
+        self._facts[index] = facts
         ready: list[Fact] = []
         for waiting in self._facts[self._released :]:
             if waiting is None:
                 break
-            ready.append(waiting)
-        self._released += len(ready)
+            ready.extend(waiting)
+            self._released += 1
         return ready
 
     @property
@@ -60,28 +62,42 @@ class ResultOrder:
         return self._released == len(self._facts)
 
 
-async def execute(ctx: TurnCtx, starts: Mapping[int, Start], order: ResultOrder) -> dict[int, str]:
-    """Run the calls and return their results, by their places in `order`.
+async def execute(
+    ctx: TurnCtx, begun: Mapping[int, Start | Delegation], order: ResultOrder
+) -> dict[int, str]:
+    """Run them and return their results, by their places in `order`.
 
-    Cancelling cancels the tools.
+    A delegation whose worker waits for a person has none. Cancelling cancels tools and workers.
+    Raises StepRefused once everything else has come to its end.
     """
-    if not starts:
+    if not begun:
         return {}
-    for start in starts.values():
+    starts = [one for one in begun.values() if isinstance(one, Start)]
+    offices = {
+        index: await begin(ctx, one) for index, one in begun.items() if isinstance(one, Delegation)
+    }
+    for start in starts:
         _state_start(ctx, start)
     await ctx.flush()
-    for start in starts.values():
+    for start in starts:
         await ctx.send(stream.ToolStarted(start.call.call_id, start.call.tool))
     ctx.executed_calls += len(starts)
-    running = _Running(ctx, order, tainted=ctx.tainted)
-    if len(starts) == 1:
-        [(index, start)] = starts.items()
-        return {index: await running.run(index, start)}
+    running = _Running(ctx, order, offices, tainted=ctx.tainted)
+    results = await _together(running, begun)
+    await running.end()
+    return {index: text for index, text in results.items() if text is not None}
+
+
+async def _together(
+    running: _Running, begun: Mapping[int, Start | Delegation]
+) -> dict[int, str | None]:
+    if len(begun) == 1:
+        [(index, only)] = begun.items()
+        return {index: await running.run(index, only)}
     try:
         async with asyncio.TaskGroup() as group:
             tasks = {
-                index: group.create_task(running.run(index, start))
-                for index, start in starts.items()
+                index: group.create_task(running.run(index, one)) for index, one in begun.items()
             }
     except BaseExceptionGroup as failed:
         # Only the journal, the recorder and the stream can fail here, and each with one meaning.
@@ -122,26 +138,86 @@ def _key(ctx: TurnCtx, start: Start) -> str:
 class _Running:
     """The executions of one batch, under the taint that held when they began."""
 
-    def __init__(self, ctx: TurnCtx, order: ResultOrder, *, tainted: bool) -> None:
+    def __init__(
+        self, ctx: TurnCtx, order: ResultOrder, offices: Mapping[int, Office], *, tainted: bool
+    ) -> None:
         self._ctx = ctx
         self._order = order
+        self._offices = offices
         self._tainted = tainted
+        self._worked: dict[int, Answered | Asked] = {}
+        self._refused: StepRefused | None = None
 
-    async def run(self, index: int, start: Start) -> str:
+    async def run(self, index: int, begun: Start | Delegation) -> str | None:
+        """The result; None for a worker that waits, for a person or for another process."""
+        began_ms = self._ctx.clock.now_ms()
+        match begun:
+            case Start():
+                outcome = await _invoke(self._ctx, begun, tainted=self._tainted)
+                return await self._told(index, begun, outcome, began_ms=began_ms)
+            case Delegation():
+                return await self._work(index, begun, began_ms)
+            case _:
+                assert_never(begun)
+
+    async def end(self) -> None:
+        """Give the turn what workers have come to, in source order. Raises StepRefused."""
         ctx = self._ctx
-        began_ms = ctx.clock.now_ms()
-        outcome = await redacted(ctx, start, await _invoke(ctx, start, tainted=self._tainted))
+        for _, worked in sorted(self._worked.items()):
+            match worked:
+                case Answered(record=record):
+                    ctx.delegate_records.append(record)
+                case Asked(paused=paused, approvals=approvals):
+                    ctx.paused_workers.append(paused)
+                    ctx.pending_approvals.extend(approvals)
+                case _:
+                    assert_never(worked)
+        if self._refused is not None:
+            await ctx.flush()
+            raise self._refused
+
+    async def _work(self, index: int, delegation: Delegation, began_ms: int) -> str | None:
+        try:
+            worked = await work(self._ctx, delegation, self._offices[index])
+        except StepRefused as refused:
+            # What runs beside it comes to its end first: an effect cut off has an unknown outcome.
+            self._refused = refused
+            await self._put(index)
+            return None
+        self._worked[index] = worked
+        if isinstance(worked, Asked):
+            await self._put(index)
+            return None
+        completed = self._ctx.fact(worked.completed())
+        return await self._told(
+            index, delegation, worked.outcome, began_ms=began_ms, before=(completed,)
+        )
+
+    async def _told(
+        self,
+        index: int,
+        begun: Start | Delegation,
+        outcome: ToolOutcome,
+        *,
+        began_ms: int,
+        before: tuple[Fact, ...] = (),
+    ) -> str:
+        ctx = self._ctx
+        outcome = await redacted(ctx, begun, outcome)
         duration_ms = max(0, ctx.clock.now_ms() - began_ms)
-        trust = _tag(ctx, start, outcome)
-        shown = await _shown(ctx, start, outcome, trust=trust)
+        trust = _tag(ctx, begun, outcome)
+        shown = await _shown(ctx, begun, outcome, trust=trust)
         ctx.tainted = ctx.tainted or trust.taints
-        fact = _result_fact(ctx, start, outcome, shown=shown, duration_ms=duration_ms, trust=trust)
-        ready = self._order.put(index, fact)
-        if self._order.is_complete:
-            ctx.facts.extend(ready)
-        elif ready:
-            await ctx.journal.record(*ready)
+        fact = _result_fact(ctx, begun, outcome, shown=shown, duration_ms=duration_ms, trust=trust)
+        await self._put(index, *before, fact)
         return shown.text
+
+    async def _put(self, index: int, *facts: Fact) -> None:
+        ready = self._order.put(index, *facts)
+        if self._order.is_complete:
+            self._ctx.facts.extend(ready)
+        elif ready:
+            await self._ctx.journal.record(*ready)
 
 
 async def _invoke(ctx: TurnCtx, start: Start, *, tainted: bool) -> ToolOutcome:
@@ -166,15 +242,18 @@ async def _invoke(ctx: TurnCtx, start: Start, *, tainted: bool) -> ToolOutcome:
             return replace(outcome, text=escaped)
 
 
-def _tag(ctx: TurnCtx, start: Start, outcome: ToolOutcome) -> Trust:
+def _tag(ctx: TurnCtx, start: Start | Delegation, outcome: ToolOutcome) -> Trust:
     """The result's tag: that of the tool's kind, joined with that of what it read."""
-    if ctx.tools.ingests_untrusted_content(start.call.tool):
+    if isinstance(start, Start) and ctx.tools.ingests_untrusted_content(start.call.tool):
         return Trust.QUARANTINED_CONTENT
     return highest((Trust.UNSPECIFIED, outcome.trust))
 
 
-async def _shown(ctx: TurnCtx, start: Start, outcome: ToolOutcome, *, trust: Trust) -> Shown:
-    prefix = texts.edited(start.args.canonical.decode()) if start.is_edited else ""
+async def _shown(
+    ctx: TurnCtx, start: Start | Delegation, outcome: ToolOutcome, *, trust: Trust
+) -> Shown:
+    is_edited = isinstance(start, Start) and start.is_edited
+    prefix = texts.edited(start.args.canonical.decode()) if is_edited else ""
     text = prefix + outcome.text
     if _size(text) <= RESULT_CAP_BYTES:
         return Shown(text)
@@ -196,7 +275,7 @@ def cut(text: str, size: int, artifact_id: str | None) -> str:
 
 def _result_fact(
     ctx: TurnCtx,
-    start: Start,
+    start: Start | Delegation,
     outcome: ToolOutcome,
     *,
     shown: Shown,

@@ -56,6 +56,12 @@ class DecisionLedger:
                 return self._remaining.pop(index)
         return None
 
+    def take_under(self, call_id: str) -> list[ApprovalDecision]:
+        """The decisions on calls of the worker behind a delegation, drained."""
+        theirs = [one for one in self._remaining if _is_under(one, call_id)]
+        self._remaining = [one for one in self._remaining if not _is_under(one, call_id)]
+        return theirs
+
     @property
     def approved_call_ids(self) -> frozenset[Identity]:
         """The identities whose next decision approves."""
@@ -80,6 +86,15 @@ class DecisionLedger:
         for decision in self._remaining:
             first.setdefault(decision.identity, decision)
         return first.items()
+
+
+def worker_turn_id(turn_id: str, call_id: str, number: int) -> str:
+    """A worker's turns are numbered under its delegation, by which decisions find it."""
+    return f"{turn_id}/{call_id}/{number}"
+
+
+def _is_under(decision: ApprovalDecision, call_id: str) -> bool:
+    return f"/{call_id}/" in (decision.turn_id or "")
 
 
 def canonical_identity(identity: Identity) -> Identity:

@@ -78,7 +78,7 @@ async def _step(ctx: TurnCtx, command: CallModel) -> StepOutcome | None:
     if not isinstance(wanted, CallTools):
         state_step_completed(ctx, calls=0)
         return _ended(ctx, EndedBy.ANSWER)
-    calls = live_calls(wanted.calls, turn_number=ctx.transcript.turn_number, turn_id=ctx.turn_id)
+    calls = live_calls(wanted.calls, ctx.transcript, turn_id=ctx.turn_id)
     verdicts = await resolve_batch(ctx, calls)
     if ctx.grounded and not grounded_before:
         ctx.tainted = True

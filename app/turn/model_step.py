@@ -79,9 +79,7 @@ def _accept(ctx: TurnCtx, collected: Collected, turn: StreamedTurn) -> None:
             message_id=ctx.journal.message_id(),
             usage=usage_totals(collected.final.usage),
             stop=ctx.last_stop,
-            content=reply_parts(
-                turn.choice, turn_number=ctx.transcript.turn_number, step=ctx.run.turn()
-            ),
+            content=reply_parts(turn.choice, ctx.transcript),
         ),
         trust=Trust.QUARANTINED_CONTENT if collected.is_grounded else Trust.UNSPECIFIED,
         private=encode_reply(turn, collected.final),

@@ -20,7 +20,7 @@ from app.turn.ports import (
     DispatchMutation,
     ToolOutcome,
 )
-from app.turn.verdict import Settle, Start
+from app.turn.verdict import Delegation, Settle, Start
 
 if TYPE_CHECKING:
     from app.turn.context import TurnCtx
@@ -52,7 +52,7 @@ async def mutated(ctx: TurnCtx, start: Start) -> Start | Settle:
     return applied if await _is_recorded(recorder, mutation) else _refused(start)
 
 
-async def redacted(ctx: TurnCtx, start: Start, outcome: ToolOutcome) -> ToolOutcome:
+async def redacted(ctx: TurnCtx, start: Start | Delegation, outcome: ToolOutcome) -> ToolOutcome:
     """The result as policy lets it be seen, once that is recorded."""
     recorder = ctx.options.dispatch_recorder
     if recorder is None:
@@ -68,7 +68,7 @@ async def redacted(ctx: TurnCtx, start: Start, outcome: ToolOutcome) -> ToolOutc
 
 
 async def _redacted_to(
-    recorder: DispatchRecorder, start: Start, outcome: ToolOutcome, *, text: str
+    recorder: DispatchRecorder, start: Start | Delegation, outcome: ToolOutcome, *, text: str
 ) -> ToolOutcome:
     mutation = DispatchMutation(
         kind="result_redaction",

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Literal
 
 from typing_extensions import override
 
+from app.policy.capability import ALL_CAPABILITIES
+from app.policy.grants import GrantPolicy
 from app.turn.ports import CacheHint
 
 if TYPE_CHECKING:
@@ -19,7 +21,14 @@ if TYPE_CHECKING:
 
     from app.policy.capability import CapabilitySet
     from app.policy.grants import RememberedGrant, SessionApproval
-    from app.turn.ports import Clock, DispatchRecorder, ToolExecutor, ToolSpec, TurnEventSender
+    from app.turn.ports import (
+        Clock,
+        DispatchRecorder,
+        SharedFiles,
+        ToolExecutor,
+        ToolSpec,
+        TurnEventSender,
+    )
     from app.turn.ports import Provider as ProviderPort
 
 
@@ -96,7 +105,10 @@ class VerifiedAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DelegateDescriptor:
-    """A worker this agent may delegate to, resolved in full (turn.md 7.1)."""
+    """A worker this agent may delegate to, resolved in full (turn.md 7.1).
+
+    `share_in` are the paths that may be copied into its workspace; `files` copies them.
+    """
 
     agent_id: str
     instructions: str
@@ -107,8 +119,11 @@ class DelegateDescriptor:
     tool_specs: Sequence[ToolSpec] = ()
     max_steps: int | None = None
     native_search_allowed: bool = False
+    escalate_sandbox_denials: bool = False
     share_in: tuple[str, ...] = ()
-    execution_ceiling: CapabilitySet | None = None
+    files: SharedFiles | None = None
+    grant_policy: GrantPolicy = field(default_factory=GrantPolicy)
+    execution_ceiling: CapabilitySet = ALL_CAPABILITIES
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from app.engine.messages import Message
     from app.engine.streaming import StreamItem
-    from app.log.payload import Payload
+    from app.log.payload import Payload, WorkerRef
     from app.policy.capability import CapabilitySet
     from app.turn.stream import TurnStreamEvent
 
@@ -201,21 +201,41 @@ class ToolExecutor(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class WorkerScope:
-    """What a delegated worker may touch: its own workspace, its tools, paths copied in."""
+    """What a delegated worker may touch: its own workspace, that of the delegation, and its tools.
 
+    `share_in` bounds what may be copied into the workspace: a path, or all below it.
+    """
+
+    run_id: str
     call_id: str
     tools: tuple[str, ...]
     share_in: tuple[str, ...] = ()
 
 
+class SharedFiles(Protocol):
+    """The way of files from an agent's workspace into the one of its worker."""
+
+    async def copy_in(self, scope: WorkerScope) -> Sequence[str]:
+        """Begin the worker's workspace with the files its `share_in` allows; their paths."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """Something a turn states for the log: a payload, its step, its tag, and private bytes."""
+    """Something a turn states for the log: a payload, its step, its tag, and private bytes.
+
+    A fact of a worker has a `turn_id` of its own.
+    """
 
     payload: Payload
     step: int
     trust: Trust = Trust.UNSPECIFIED
     private: bytes | None = None
+    turn_id: str | None = None
+
+
+class StepRefused(Exception):
+    """A journal takes no further step of this turn; what runs already may come to its end."""
 
 
 class Journal(Protocol):
@@ -226,7 +246,10 @@ class Journal(Protocol):
         ...
 
     async def record(self, *facts: Fact) -> None:
-        """Returns when the facts, and all text streamed before them, are committed."""
+        """Returns when the facts, and all text streamed before them, are committed.
+
+        Raises StepRefused in place of beginning another step.
+        """
         ...
 
     def conclude(self, *facts: Fact) -> None:
@@ -268,7 +291,7 @@ class DispatchRecorder(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DispatchMutation:
-    """A rewrite, an injection or a redaction of one call."""
+    """A rewrite, an injection or a redaction of one call, maybe of a delegated worker's."""
 
     kind: str
     call_id: str
@@ -276,3 +299,4 @@ class DispatchMutation:
     rule: str
     original_sha256: str
     detail: Mapping[str, Any] = field(default_factory=dict)
+    worker: WorkerRef | None = None

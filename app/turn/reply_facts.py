@@ -10,7 +10,7 @@ from app.engine.messages import AssistantImage, AssistantText, Reasoning, ToolCa
 from app.engine.streaming import ReasoningDeltaItem, TextItem
 from app.log.calls import ReplyPart
 from app.log.payload import UsageTotals
-from app.turn.call import call_id, read_arguments, sent_text
+from app.turn.call import read_arguments, sent_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from app.engine.messages import AssistantContent
     from app.engine.streaming import StreamItem
     from app.engine.usage import Usage
+    from app.turn.transcript import Transcript
 
 
 def usage_totals(usage: Usage) -> UsageTotals:
@@ -26,10 +27,10 @@ def usage_totals(usage: Usage) -> UsageTotals:
 
 
 def reply_parts(
-    content: Iterable[AssistantContent], *, turn_number: int, step: int
+    content: Iterable[AssistantContent], transcript: Transcript
 ) -> tuple[ReplyPart, ...]:
-    """The parts of a complete reply, each call with its id."""
-    return tuple(_parts(content, turn_number, step))
+    """The parts of the reply that the transcript's run has just taken, each call with its id."""
+    return tuple(_parts(content, transcript))
 
 
 def partial_parts(items: Iterable[StreamItem]) -> tuple[ReplyPart, ...]:
@@ -47,8 +48,8 @@ def partial_text(items: Iterable[StreamItem]) -> str:
     return "".join(item.text for item in items if isinstance(item, TextItem))
 
 
-def _parts(content: Iterable[AssistantContent], turn_number: int, step: int) -> Iterator[ReplyPart]:
-    index = count()
+def _parts(content: Iterable[AssistantContent], transcript: Transcript) -> Iterator[ReplyPart]:
+    index, step = count(), transcript.run.turn()
     for part in content:
         match part:
             case AssistantText(text=text):
@@ -57,7 +58,7 @@ def _parts(content: Iterable[AssistantContent], turn_number: int, step: int) -> 
                 if thought := _open_text(part):
                     yield ReplyPart(type="reasoning", text=thought)
             case ToolCall():
-                yield _call_part(part, call_id(turn_number, step, next(index)))
+                yield _call_part(part, transcript.call_id(step, next(index)))
             case AssistantImage():
                 pass  # The engine's own form, beside the event, keeps it.
             case _:

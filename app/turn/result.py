@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from app.engine.agent_run import AgentRun
     from app.engine.messages import Message
     from app.engine.usage import Usage
     from app.log.payload import WorkerRef
@@ -83,7 +84,12 @@ class GrantReplayClear:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DelegateRecord:
-    """One dispatched delegation (turn.md 7.1)."""
+    """One dispatched delegation that came to its end (turn.md 7.1).
+
+    `sub_agent_id` is the call id of the delegation. `usage` is all that the worker spent, over
+    every turn of it. `provider` and `model` are empty where it could not begin. `first_party`: none
+    of its tools lets content in from outside.
+    """
 
     sub_agent_id: str
     target: str
@@ -98,6 +104,15 @@ class DelegateRecord:
     grant_replays: tuple[GrantReplayClear, ...] = ()
     unattended_denials: tuple[UnattendedDenial, ...] = ()
     shared_paths: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PausedWorker:
+    """A worker that waits for a person; `run` holds its messages, to be kept until it goes on."""
+
+    worker: WorkerRef
+    run: AgentRun
+    is_tainted: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +149,7 @@ class TurnResult:
     unattended_denials: tuple[UnattendedDenial, ...] = ()
     grant_replays: tuple[GrantReplayClear, ...] = ()
     delegate_records: tuple[DelegateRecord, ...] = ()
+    paused_workers: tuple[PausedWorker, ...] = ()
     mid_stream_failure: MidStreamFailure | None = None
     failure: TurnFailure | None = None
     grounded: bool = False

@@ -15,6 +15,7 @@ from app.turn.answers import AnswerBook
 from app.turn.clock import LoopClock
 from app.turn.context import StepOutcome, TurnCtx, TurnFailed, TurnStep
 from app.turn.decision_report import report_unused
+from app.turn.delegation import delegate_spec
 from app.turn.ledger import DecisionLedger
 from app.turn.limits import DEFAULT_MAX_STEPS
 from app.turn.loop import ClosingCompletion, StepLoop
@@ -50,8 +51,6 @@ async def run_turn(  # noqa: PLR0913 - the signature is turn.md 2.1's
 ) -> TurnResult:
     """Drive the transcript's run until it pauses or ends. Raises ValueError for bad options."""
     max_steps = _max_steps(options)
-    if options.delegate_descriptors:
-        raise ValueError("delegate_descriptors: expected none in this version")
     specs = PinnedSpecs(tools.specs(), _own_specs(agent, options))
     ctx = TurnCtx(
         provider=provider,
@@ -69,6 +68,8 @@ async def run_turn(  # noqa: PLR0913 - the signature is turn.md 2.1's
         schemas=Schemas(),
         ledger=DecisionLedger(options),
         answers=AnswerBook(options.question_answers),
+        nested=run_turn,
+        delegations_used=transcript.delegated_in_turn,
         tainted=(
             options.untrusted_context_seed
             or specs.trust.taints
@@ -101,9 +102,11 @@ async def _run_stages(ctx: TurnCtx) -> TurnResult:
 
 
 def _own_specs(agent: BoundAgent, options: RunTurnOptions) -> list[ToolSpec]:
-    """What the turn offers itself: a question, where somebody is there to answer it."""
+    """What the turn offers itself: workers, and a question where somebody is there to answer it."""
     attended = not options.unattended and not options.is_delegated_worker
-    return [ASK_QUESTION_SPEC] if agent.asks_questions and attended else []
+    delegating = delegate_spec(options)
+    asking = [ASK_QUESTION_SPEC] if agent.asks_questions and attended else []
+    return asking if delegating is None else [delegating, *asking]
 
 
 def _stages(ctx: TurnCtx) -> tuple[TurnStep, ...]:
@@ -165,6 +168,8 @@ def _result(
         pending_questions=tuple(ctx.pending_questions),
         unattended_denials=tuple(ctx.unattended_denials),
         grant_replays=tuple(ctx.grant_replays),
+        delegate_records=tuple(ctx.delegate_records),
+        paused_workers=tuple(ctx.paused_workers),
         mid_stream_failure=mid_stream,
         failure=failure,
         grounded=ctx.grounded,

@@ -1,8 +1,15 @@
-"""What a turn streams while it runs (turn.md 8). Provisional: the stored message is the truth."""
+"""What a turn streams while it runs (turn.md 8). Provisional: the stored message is the truth.
+
+`worker` names the delegation where a delegated worker says it.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from app.log.payload import WorkerRef
 
 
 @dataclass(frozen=True, slots=True)
@@ -10,6 +17,7 @@ class TextDelta:
     """A piece of the answer."""
 
     text: str
+    worker: WorkerRef | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +25,7 @@ class ReasoningDelta:
     """A piece of reasoning; never part of the answer."""
 
     text: str
+    worker: WorkerRef | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +34,7 @@ class ToolStarted:
 
     id: str
     name: str
+    worker: WorkerRef | None = None
 
 
 TurnStreamEvent = TextDelta | ReasoningDelta | ToolStarted

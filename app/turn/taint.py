@@ -3,7 +3,8 @@
 The durable verdict comes with the options; this is the second look, at the results that stand in
 the transcript. A result counts when its tool lets content in from outside, and an unknown tool
 counts as one. Synthetic results count for nothing: they stand as JSON, which no tool's result
-does, or answer a call whose arguments were malformed, which no tool ever saw.
+does, or answer a call whose arguments were malformed, which no tool ever saw. What a delegated
+worker answered counts by the tag it has in the log, which the durable verdict knows.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from app.engine.messages import (
     UserMessage,
 )
 from app.engine.texts import INTERRUPTED
+from app.turn.texts import DELEGATE_TO
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -51,7 +53,7 @@ def _executed(asked: AssistantMessage, answered: UserMessage) -> Iterable[ToolRe
     return (
         result
         for call, result in zip(calls, results, strict=False)
-        if not call.is_malformed and not _is_synthetic(result)
+        if not call.is_malformed and call.name != DELEGATE_TO and not _is_synthetic(result)
     )
 
 

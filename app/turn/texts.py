@@ -114,6 +114,46 @@ def redefined_reason(name: str) -> str:
     return f"The definition of {name} has changed since this call was decided."
 
 
+def unknown_delegate_target(target: str, known: Sequence[str]) -> str:
+    """Nobody, or more than one, goes by that name."""
+    listed = ", ".join(known)
+    return failure(
+        "unknown_delegate_target",
+        f"{target!r} does not name one agent to delegate to. There are: {listed}.",
+    )
+
+
+def delegate_fanout_exceeded(limit: int) -> str:
+    """The reply delegates more than may run at once."""
+    return failure(
+        "delegate_fanout_exceeded",
+        f"At most {limit} delegations run at once; this one was not begun.",
+    )
+
+
+def delegate_budget_exceeded(limit: int) -> str:
+    """The turn has delegated what it may."""
+    return failure(
+        "delegate_budget_exceeded",
+        f"At most {limit} delegations are made before the next answer; this one was not begun.",
+    )
+
+
+def delegate_failed(target: str, error: str) -> str:
+    """The worker came to no answer; `error` is the kind of its failure."""
+    return failure("tool_failed", f"The agent {target!r} came to no answer: {error}.")
+
+
+def cancelled() -> str:
+    """The call never ran, and nobody will answer it any more."""
+    return failure("cancelled", "cancelled before start")
+
+
+def interrupted() -> str:
+    """The call was in flight when its turn ended."""
+    return failure("interrupted", "interrupted, effect unknown")
+
+
 def tool_failed() -> str:
     """A tool raised. What it raised is nobody else's business."""
     return failure("tool_failed", "The tool failed.")

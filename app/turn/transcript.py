@@ -6,13 +6,15 @@ one that paused or lost its worker in the middle of a batch waits in ExecutingTo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from app.policy.capability import NO_CAPABILITIES, CapabilitySet
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from app.engine.agent_run import AgentRun
 
 
@@ -66,6 +68,11 @@ class Transcript:
     `turn_number` counts the turns of the run from 1 and, with the step, makes call ids unique.
     `interrupted_attempt` is the attempt of a step that was cut off without a reply, to be taken
     back; `user_text` the run's input.
+
+    A worker's transcript is numbered `under` the call of its delegation. `workers` are those behind
+    delegations that are open, by call id. Of the delegations dispatched before, `delegated_in_turn`
+    counts those of this turn, which a lost worker process began, and `delegated_in_batch` those of
+    the open batch that have their result.
     """
 
     run: AgentRun
@@ -74,3 +81,24 @@ class Transcript:
     open_calls: tuple[LoggedCall, ...] = ()
     notes: tuple[Note, ...] = ()
     interrupted_attempt: int | None = None
+    under: str = ""
+    workers: Mapping[str, StoredWorker] = field(default_factory=dict)
+    delegated_in_turn: int = 0
+    delegated_in_batch: int = 0
+
+    def call_id(self, step: int, index: int) -> str:
+        """Turngate's id of the call at `index` among those of a step; equal on a replay."""
+        own = f"call_{self.turn_number}_{step}_{index}"
+        return f"{self.under}/{own}" if self.under else own
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredWorker:
+    """A worker that has begun and not come to its end (turn.md 7.1).
+
+    `is_tainted`: it began tainted, or untrusted content has reached it since.
+    """
+
+    transcript: Transcript
+    is_tainted: bool
+    shared_paths: tuple[str, ...] = ()

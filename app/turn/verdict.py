@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from app.engine.arguments import Arguments
     from app.log.payload import CoveredBy, Payload
     from app.turn.call import OpenCall
+    from app.turn.options import DelegateDescriptor
     from app.turn.ports import DispatchInjectContext, DispatchModify
     from app.turn.result import (
         GrantReplayClear,
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
         PendingQuestion,
         UnattendedDenial,
     )
+    from app.turn.transcript import StoredWorker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,4 +82,24 @@ class Start:
     facts: tuple[Payload, ...] = ()
 
 
-Verdict = Settle | Ask | AskQuestions | Start
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delegation:
+    """A worker is to work on `task`; one that is `stored` goes on where it stands."""
+
+    call: OpenCall
+    args: Arguments
+    descriptor: DelegateDescriptor
+    task: str
+    context: str | None
+    stored: StoredWorker | None
+    note: str = ""
+    facts: tuple[Payload, ...] = ()
+    is_read_only: bool = False
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether it goes on while a person decides on a sibling: it has begun already."""
+        return self.stored is not None
+
+
+Verdict = Settle | Ask | AskQuestions | Start | Delegation

@@ -78,6 +78,8 @@ class MemoryTools:
         self.recoverable: list[ToolSpec] = []
         self.recovery_error: Exception | None = None
         self.recovered: list[tuple[str, Mapping[str, Any]]] = []
+        self.scopes: list[WorkerScope] = []
+        self.worker_error: Exception | None = None
 
     @property
     def ran(self) -> list[str]:
@@ -137,4 +139,8 @@ class MemoryTools:
         return self.recoverable
 
     def for_worker(self, scope: WorkerScope) -> ToolExecutor:
-        raise NotImplementedError(scope)
+        """These very tools: what a worker ran is in `calls` too. `scopes` are what was asked."""
+        if self.worker_error is not None:
+            raise self.worker_error
+        self.scopes.append(scope)
+        return self

@@ -10,6 +10,7 @@ the approvals that are open.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
@@ -18,18 +19,22 @@ from app.engine.agent_run import AgentRun
 from app.engine.messages import AssistantMessage
 from app.engine.turn_content import tool_calls
 from app.log.calls import (
+    DelegateCompleted,
+    DelegateStarted,
     MessageAssistant,
     ToolCompleted,
     ToolFailed,
     ToolSettled,
     ToolStarted,
 )
+from app.log.payload import WorkerPayload
 from app.log.runs import StepDiscarded, StepStarted
 from app.turn.agent import BoundAgent
 from app.turn.options import ApprovalDecision, ApprovalOverride, RunTurnOptions, VerifiedAnswer
 from app.turn.reply import answer_executed, answer_settled, replay_reply
 from app.turn.run import run_turn
-from app.turn.transcript import CallMark, LoggedCall, Note, Transcript
+from app.turn.transcript import CallMark, LoggedCall, Note, StoredWorker, Transcript
+from app.turn.worker import Assignment
 from tests.support.turn_journal import MemoryJournal, SteppedClock
 from tests.support.turn_provider import PreparedProvider
 from tests.support.turn_tools import MemoryTool, MemoryTools
@@ -71,6 +76,8 @@ class World:
         self.interrupted_attempt: int | None = None
         # What the log knows of open calls beyond what the journal shows, for every one of them.
         self.known_of_calls: dict[str, Any] = {}
+        # How often each worker has paused, by the call id of its delegation.
+        self.worker_pauses: Counter[str] = Counter()
 
     @property
     def turn_id(self) -> str:
@@ -95,14 +102,15 @@ class World:
             self.asked.setdefault(pending.call_id, f"appr_{pending.call_id}")
         for question in result.pending_questions:
             self.asked.setdefault(question.call_id, f"ques_{question.call_id}")
+        self.worker_pauses.update(paused.worker.call_id for paused in result.paused_workers)
         return result
 
     def crash(self, kept: int) -> None:
         """Lose everything but the first `kept` facts; the run is rebuilt from these alone."""
         facts = self.journal.facts[:kept]
         self.journal.commits = [tuple(facts)]
-        self.run = rebuilt(facts)
-        self.interrupted_attempt = _interrupted(facts)
+        self.run = rebuilt(own_facts(facts))
+        self.interrupted_attempt = interrupted(own_facts(facts))
 
     def transcript(self) -> Transcript:
         """The run as the log has it."""
@@ -110,24 +118,53 @@ class World:
             run=self.run,
             turn_number=self.turns,
             user_text="do it",
-            open_calls=tuple(self._open_calls()),
+            open_calls=tuple(self._open_calls(own_facts(self.journal.facts), self.run)),
             notes=self.notes,
             interrupted_attempt=self.interrupted_attempt,
+            workers=self._workers(),
         )
 
-    def _open_calls(self) -> list[LoggedCall]:
-        pending = self.run.pending_tool_calls()
+    def _workers(self) -> dict[str, StoredWorker]:
+        """The workers that have begun and have no end in the journal."""
+        ended = {one.call_id for one in self.journal.of(DelegateCompleted)}
+        return {
+            fact.payload.call_id: self._worker(fact, fact.payload)
+            for fact in self.journal.facts
+            if isinstance(fact.payload, DelegateStarted) and fact.payload.call_id not in ended
+        }
+
+    def _worker(self, begun: Fact, payload: DelegateStarted) -> StoredWorker:
+        facts = own_facts(self.journal.facts, payload.call_id)
+        given = Assignment.decode(begun.private or b"")
+        run = rebuilt(facts, given.prompt)
+        transcript = replace(
+            given.transcript(payload.call_id),
+            run=run,
+            turn_number=1 + self.worker_pauses[payload.call_id],
+            open_calls=tuple(self._open_calls(facts, run)),
+            interrupted_attempt=interrupted(facts),
+        )
+        tainted = any(fact.trust.taints for fact in (begun, *facts))
+        return StoredWorker(
+            transcript=transcript, is_tainted=tainted, shared_paths=given.shared_paths
+        )
+
+    def _open_calls(self, facts: Sequence[Fact], run: AgentRun) -> list[LoggedCall]:
+        pending = run.pending_tool_calls()
         if not pending:
             return []
-        parts = _calls(self.journal.of(MessageAssistant)[-1].content)
+        emitted = next(f for f in reversed(facts) if isinstance(f.payload, MessageAssistant))
+        assert isinstance(emitted.payload, MessageAssistant)
         return [
-            self._logged(part, open_call.position)
-            for part in parts
+            self._logged(part, open_call.position, emitted.turn_id, run)
+            for part in _calls(emitted.payload.content)
             for open_call in pending
-            if open_call == _open_or_none(self.run, part.call_id or "")
+            if open_call == _open_or_none(run, part.call_id or "")
         ]
 
-    def _logged(self, part: ReplyPart, position: int) -> LoggedCall:
+    def _logged(
+        self, part: ReplyPart, position: int, turn_id: str | None, run: AgentRun
+    ) -> LoggedCall:
         call_id, tool, request_id = part.call_id or "", part.tool or "", part.request_id or ""
         starts = [one for one in self.journal.of(ToolStarted) if one.call_id == call_id]
         asked = self.asked.get(call_id)
@@ -137,8 +174,8 @@ class World:
             request_id=request_id,
             tool=tool,
             position=position,
-            turn_id=f"turn_{call_id.split('_')[1]}",
-            step=self.run.turn(),
+            turn_id=turn_id or f"turn_{call_id.split('_')[1]}",
+            step=run.turn(),
             mark=CallMark.STARTED if starts else mark,
             attempts=len(starts),
             approval_id=asked,
@@ -146,9 +183,19 @@ class World:
         return replace(logged, **self.known_of_calls)
 
 
-def rebuilt(facts: Sequence[Fact]) -> AgentRun:
+def own_facts(facts: Sequence[Fact], worker: str | None = None) -> list[Fact]:
+    """What the turn itself stated, or the worker behind a delegation."""
+    return [fact for fact in facts if _worker_of(fact) == worker]
+
+
+def _worker_of(fact: Fact) -> str | None:
+    ref = fact.payload.worker if isinstance(fact.payload, WorkerPayload) else None
+    return None if ref is None else ref.call_id
+
+
+def rebuilt(facts: Sequence[Fact], said: str = "do it") -> AgentRun:
     """The run as the log alone gives it back, without input history."""
-    run = AgentRun.new("do it")
+    run = AgentRun.new(said)
     for fact in facts:
         match fact.payload:
             case MessageAssistant() if fact.private is not None:
@@ -178,7 +225,7 @@ def _open_or_none(run: AgentRun, call_id: str) -> PendingToolCall | None:
     return next((call for call in run.pending_tool_calls() if call.position == position), None)
 
 
-def _interrupted(facts: Sequence[Fact]) -> int | None:
+def interrupted(facts: Sequence[Fact]) -> int | None:
     """The attempt that was under way when the log ended."""
     attempt = None
     for fact in facts:

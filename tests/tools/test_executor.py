@@ -197,7 +197,7 @@ async def test_a_worker_has_its_share_of_the_tools_and_a_workspace_of_its_own() 
         workspace=ConversationWorkspace(files, "conv_1", clock=CLOCK),
         worker_workspace=lambda scope: ConversationWorkspace(files, scope.call_id, clock=CLOCK),
     )
-    worker = parent.for_worker(WorkerScope("worker-1", ("files_write", "http_post")))
+    worker = parent.for_worker(WorkerScope("run_1", "worker-1", ("files_write", "http_post")))
     assert [spec.name for spec in worker.specs()] == ["files_write"]
     assert type(await worker.pre_dispatch("files_write", {})) is DispatchDeny
     await worker.execute(invocation("files_write", {"path": "a", "content": "x"}))
@@ -206,4 +206,4 @@ async def test_a_worker_has_its_share_of_the_tools_and_a_workspace_of_its_own() 
 
 def test_without_a_way_to_make_a_workspace_there_is_no_worker() -> None:
     with pytest.raises(NoWorkerWorkspace):
-        executor().for_worker(WorkerScope("worker-1", ()))
+        executor().for_worker(WorkerScope("run_1", "worker-1", ()))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from app.engine.messages import AssistantMessage, AssistantText, Message, UserMessage
-from app.turn.options import DelegateDescriptor, RunTurnOptions
+from app.turn.options import RunTurnOptions
 from app.turn.ports import CacheHint, FailureKind, ProviderError
 from app.turn.result import EndedBy, PendingApproval
 from tests.support.turn_journal import SteppedClock
@@ -164,20 +164,6 @@ async def test_a_turn_without_a_clock_waits_on_the_loops_timer() -> None:
     refusal = ProviderError(FailureKind.TIMEOUT, "slow", retry_after=0.0)
     world = World([[refusal], reply(said("x"))])
     assert (await world.turn(clock=None)).text == "x"
-
-
-async def test_delegates_are_refused_while_nothing_can_run_them() -> None:
-    world = World([reply(said("x"))])
-    worker = DelegateDescriptor(
-        agent_id="researcher",
-        instructions="",
-        provider=world.prepared,
-        provider_name="prepared",
-        model="m",
-        tools=world.tools,
-    )
-    with pytest.raises(ValueError, match="delegate_descriptors"):
-        await world.turn(delegate_descriptors=[worker])
 
 
 def _pending(args_json: str) -> PendingApproval:

@@ -38,6 +38,7 @@ from app.turn.reply import (
     result_of,
 )
 from app.turn.reply_facts import reply_parts
+from app.turn.transcript import Transcript
 from tests.support.turn_provider import called, cut, final, reply, said, thought
 from tests.support.turn_tools import MemoryTool
 from tests.support.turn_world import World
@@ -113,7 +114,8 @@ def test_the_log_shows_what_of_a_reply_is_meant_to_be_read() -> None:
         AssistantText(text="d"),
         AssistantImage(source="data:"),
     )
-    parts = reply_parts(content, turn_number=1, step=1)
+    transcript = Transcript(run=AgentRun.new("hello"), turn_number=1, user_text="hello")
+    parts = reply_parts(content, transcript)
     assert [(part.type, part.text) for part in parts] == [("reasoning", "ab"), ("text", "d")]
 
 
