@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
+import orjson
 from pydantic import AfterValidator, Field, JsonValue
 
 from app.api.wire import Body, Document, SparseDocument, Time, time_or_none
@@ -137,6 +139,22 @@ class RunList(Document):
 
     items: list[Run]
     next_cursor: str | None
+
+
+def run_json(run: RunRecord) -> bytes:
+    """A run as it is sent: what it answered under a schema has its exact bytes."""
+    document = run_document(run)
+    if run.answer is None or "answer_payload" not in run.answer:
+        return document.model_dump_json().encode()
+    members = document.model_dump(mode="json")
+    members["answer"]["answer_payload"] = orjson.Fragment(run.answer["answer"])
+    return orjson.dumps(members)
+
+
+def runs_json(runs: Sequence[RunRecord], next_cursor: str | None) -> bytes:
+    """A page of runs as it is sent."""
+    items = [orjson.Fragment(run_json(run)) for run in runs]
+    return orjson.dumps({"items": items, "next_cursor": next_cursor})
 
 
 def run_document(run: RunRecord) -> Run:

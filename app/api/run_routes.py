@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, Final, Literal
 
 from fastapi import Query, Response
 from starlette.requests import Request
 from typing_extensions import override
 
+from app.api.bodies import JSON_TYPE
 from app.api.edge import Call, Reading, Writing
 from app.api.paging import Cursor, Limit, TextFilter, cut_page, page_of
 from app.api.routes import Endpoint, Routes, WriteRoute
-from app.api.run_documents import CreateRun, Run, RunList, run_document
+from app.api.run_documents import CreateRun, Run, RunList, run_json, runs_json
 from app.service.refusals import FieldFault, RequestInvalid
 
 MAX_WAIT_S: Final = 60
@@ -41,7 +43,7 @@ class CreateRunRoute(WriteRoute):
             if name in ("location", "idempotent-replayed")
         }
         return Response(
-            run_document(run).model_dump_json(),
+            run_json(run),
             status_code=response.status_code,
             media_type="application/json",
             headers={**headers, "Preference-Applied": f"wait={seconds}"},
@@ -49,13 +51,18 @@ class CreateRunRoute(WriteRoute):
 
 
 @routes.write(
-    "POST", "/v1/runs", "create_run", scope="runs:write", status_code=201, kind=CreateRunRoute
+    "POST",
+    "/v1/runs",
+    "create_run",
+    scope="runs:write",
+    status_code=201,
+    kind=CreateRunRoute,
+    response_model=Run,
 )
-async def create_run(call: Writing, body: CreateRun, response: Response) -> Run:
+async def create_run(call: Writing, body: CreateRun) -> Response:
     """Create a run and enqueue it."""
     run = await call.edge.runs.create(call.tx, call.caller, body.request())
-    response.headers["Location"] = f"/v1/runs/{run.id}"
-    return run_document(run)
+    return _json(run_json(run), status_code=201, headers={"Location": f"/v1/runs/{run.id}"})
 
 
 RunStatusFilter = Annotated[
@@ -63,7 +70,7 @@ RunStatusFilter = Annotated[
 ]
 
 
-@routes.read("/v1/runs", "list_runs", scope="runs:read")
+@routes.read("/v1/runs", "list_runs", scope="runs:read", response_model=RunList)
 async def list_runs(
     call: Reading,
     *,
@@ -72,26 +79,40 @@ async def list_runs(
     conversation_id: TextFilter = None,
     limit: Limit = 50,
     cursor: Cursor = None,
-) -> RunList:
+) -> Response:
     """Runs in reach, newest first."""
     asked = {"status": status, "agent": agent, "conversation_id": conversation_id}
     filters = {name: value for name, value in asked.items() if value is not None}
     page = page_of(limit, cursor)
     runs = await call.edge.runs.page(call.session, call.caller, page, filters)
     shown, more = cut_page(runs, limit, lambda run: run.id)
-    return RunList(items=[run_document(run) for run in shown], next_cursor=more)
+    return _json(runs_json(shown, more))
 
 
-@routes.read("/v1/runs/{run_id}", "get_run", scope="runs:read")
-async def get_run(call: Reading, run_id: str) -> Run:
+@routes.read("/v1/runs/{run_id}", "get_run", scope="runs:read", response_model=Run)
+async def get_run(call: Reading, run_id: str) -> Response:
     """One run."""
-    return run_document(await call.edge.runs.read(call.session, call.caller, run_id))
+    return _json(run_json(await call.edge.runs.read(call.session, call.caller, run_id)))
 
 
-@routes.write("POST", "/v1/runs/{run_id}/cancel", "cancel_run", scope="runs:write", status_code=202)
-async def cancel_run(call: Writing, run_id: str) -> Run:
+@routes.write(
+    "POST",
+    "/v1/runs/{run_id}/cancel",
+    "cancel_run",
+    scope="runs:write",
+    status_code=202,
+    response_model=Run,
+)
+async def cancel_run(call: Writing, run_id: str) -> Response:
     """End a run; what it left open is settled."""
-    return run_document(await call.edge.runs.cancel(call.tx, call.caller, run_id))
+    run = await call.edge.runs.cancel(call.tx, call.caller, run_id)
+    return _json(run_json(run), status_code=202)
+
+
+def _json(
+    text: bytes, *, status_code: int = 200, headers: Mapping[str, str] | None = None
+) -> Response:
+    return Response(text, status_code=status_code, media_type=JSON_TYPE, headers=headers)
 
 
 def _preferred_wait(request: Request) -> int | None:

@@ -7,7 +7,8 @@ Pure: it never awaits, reads no clock and makes no policy choice of its own. Whe
 - `run_record` is all a run is, its states included; `advance`, `model_request`, `model_turn`,
   `streamed_turn`, `tool_batch`, `accepted_turn` and `output_tool` compute the next record.
 - `commands`, `streaming`, `messages`, `usage`, `turn_policy` are the words spoken with a driver;
-  `errors` is what it may have to hear.
+  `errors` is what it may have to hear. `finish` is how a driver's loop ended, and `output_schema`
+  what an answer is held against.
 - `assembler` makes one turn of the items of a stream.
 - `run_document` and `document` are the stored forms; `json_text` and `arguments` the JSON within.
 """

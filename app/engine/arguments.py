@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import sys
 from collections import Counter
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 MAX_ARGUMENT_BYTES: Final = 1024 * 1024
 MAX_DEPTH: Final = 64
 MAX_SAFE_INTEGER: Final = 2**53 - 1
+_LARGEST_DOUBLE: Final = sys.float_info.max
 _MAX_DIGITS: Final = 1000
 _MAX_POINTER_CHARS: Final = 200
 
@@ -204,7 +206,7 @@ class _Hooks:
             # Beyond some length Python itself refuses, and reading takes quadratic time.
             return self._flaw(f"a number of more than {_MAX_DIGITS} digits")
         number = int(digits)
-        if abs(number) > MAX_SAFE_INTEGER and not self._big_numbers:
+        if abs(number) > (_LARGEST_DOUBLE if self._big_numbers else MAX_SAFE_INTEGER):
             return self._flaw(_TOO_BIG)
         return number
 

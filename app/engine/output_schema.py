@@ -1,7 +1,8 @@
 """The JSON Schema of a run's output (2020-12): whether it is usable, and what fails it.
 
 No schema is ever fetched: a `$ref` that does not resolve within the schema is refused when the run
-is built, so validation later cannot reach out or fail.
+is built, so validation later cannot reach out or fail. `failures` is what a model is told about its
+output; who holds a whole answer against a `CompiledSchema` learns where it fails, and no more.
 """
 
 from __future__ import annotations
@@ -46,6 +47,22 @@ def require_usable(schema: Mapping[str, object]) -> None:
         raise ValueError(f"output schema: {error.ref!r} is not part of the schema") from error
     except RecursionError as error:
         raise ValueError("output schema: a reference refers to itself without end") from error
+
+
+class CompiledSchema:
+    """A schema that is usable, compiled once. Raises `ValueError` for one that is not."""
+
+    def __init__(self, schema: Mapping[str, object]) -> None:
+        require_usable(schema)
+        self._validator = Draft202012Validator(schema, registry=Registry())
+
+    def first_violation(self, value: object) -> str | None:
+        """The JSON pointer of the first thing in the value that fails the schema."""
+        try:
+            error = next(self._validator.iter_errors(value), None)
+        except RecursionError:
+            return "/"
+        return None if error is None else _pointer(error)
 
 
 def failures(schema: Mapping[str, object] | None, value: Mapping[str, object]) -> Failures:

@@ -21,7 +21,10 @@ from app.engine.transition import Raised
 from app.engine.turn_content import is_empty_turn, joined_text, tool_calls
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from app.engine.commands import CallModel
+    from app.engine.messages import AssistantContent
     from app.engine.run_record import AwaitingAdvance, RunRecord
     from app.engine.transition import Transition
 
@@ -56,8 +59,15 @@ def take_output(
         )
         return Raised(record.failed(), error)
     output = compact_json(call.function.arguments)
-    prose = tuple(part for part in turn.items if not isinstance(part, ToolCall))
-    return RunDone(output=output, content=(*prose, AssistantText(text=output)))
+    return RunDone(output=output, content=answer_content(turn.items, call))
+
+
+def answer_content(
+    items: Iterable[AssistantContent], call: ToolCall
+) -> tuple[AssistantContent, ...]:
+    """What history keeps of a turn that answered by `call`: no call, and the answer as text."""
+    prose = (part for part in items if not isinstance(part, ToolCall))
+    return (*prose, AssistantText(text=compact_json(call.function.arguments)))
 
 
 def wants_output_call(record: RunRecord, turn: AwaitingAdvance) -> bool:

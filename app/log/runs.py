@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
-from pydantic import Field
+import orjson
+from pydantic import Field, JsonValue
+from typing_extensions import override
 
 from app.log.payload import JsonObject, Payload, Shape, UsageTotals, WorkerPayload
 
@@ -119,11 +121,28 @@ class RunCheckpointed(Payload):
 
 
 class Envelope(Shape):
-    """The stored answer of a run (run-context.md 3)."""
+    """The stored answer of a run (run-context.md 3).
+
+    With an output schema `answer` is the exact text of the payload, which `answer_payload` repeats
+    as JSON; without one that member is absent, not null.
+    """
 
     answer: str
     finish_reason: str
     tool_calls_seen: int
+    answer_payload: JsonValue = None
+
+    @property
+    def has_payload(self) -> bool:
+        """Whether the answer has the form of a schema."""
+        return "answer_payload" in self.model_fields_set
+
+    def text(self) -> bytes:
+        """The envelope's JSON, with the payload as it was given, to the byte."""
+        members = self.model_dump(mode="json", exclude={"answer_payload"})
+        if self.has_payload:
+            members["answer_payload"] = orjson.Fragment(self.answer)
+        return orjson.dumps(members)
 
 
 class RunCompleted(Payload):
@@ -135,6 +154,15 @@ class RunCompleted(Payload):
     ended_by: str
     usage: UsageTotals
     steps: int
+
+    @override
+    def wire(self) -> dict[str, Any]:
+        """The JSON-ready `data` member, the answer as its exact text."""
+        data = super().wire()
+        if self.answer.has_payload:
+            return {**data, "answer": orjson.Fragment(self.answer.text())}
+        del data["answer"]["answer_payload"]
+        return data
 
 
 class RunFailed(Payload):

@@ -1,1 +1,4 @@
-"""The context of a run: memory, skills, artifacts and answers, over ports. No direct I/O."""
+"""The context of a run, over ports: its stored answer, so far.
+
+- `answer` builds and validates the terminal answer, and is the only place that does
+"""

@@ -31,7 +31,6 @@ _LATER: Final = (
     "delegates",
     "delegate_max_fanout",
     "delegate_turn_budget",
-    "output_schema",
     "memory",
     "skills",
     "attachments_policy",
@@ -188,6 +187,11 @@ def _schema_faults(spec: AgentSpec) -> Iterator[FieldFault]:
         require_usable(spec.output_schema)
     except ValueError as error:
         yield FieldFault("/output_schema", str(error))
+        return
+    # An answer is given as the arguments of a tool.
+    kinds = spec.output_schema.get("type", "object")
+    if kinds != "object" and not (isinstance(kinds, list) and "object" in kinds):
+        yield FieldFault("/output_schema/type", 'an answer is an "object"')
 
 
 def _unsupported(spec: AgentSpec) -> Iterator[FieldFault]:

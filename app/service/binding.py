@@ -75,6 +75,7 @@ class Binder:
             instructions=spec.instructions,
             grant_policy=_policy(spec, now),
             execution_ceiling=_ceiling(spec) & _ceiling(now),
+            output_schema=spec.output_schema,
         )
         return Bound(spec, bound, executor, self._providers.provider(spec.model))
 

@@ -5,10 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, assert_never
 
+import orjson
+
 from app.engine.arguments import sha256_hex
+from app.engine.finish import Finish, FinishReason
 from app.log.approvals import ApprovalRequested
 from app.log.envelope import NewEvent
 from app.log.runs import Envelope, RunCheckpointed, RunCompleted, RunFailed, RunPaused
+from app.runctx.answer import (
+    AnswerEnvelope,
+    CallFate,
+    OutputInvalid,
+    Trajectory,
+    finish_answer_envelope,
+)
 from app.service.asking import requests
 from app.turn.reply_facts import usage_totals
 from app.turn.result import EndedBy
@@ -19,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from app.engine.agent_run import AgentRun
+    from app.engine.output_schema import CompiledSchema
     from app.log.payload import UsageTotals
     from app.log.records import ApprovalRecord, RunRecord
     from app.service.binding import Bound
@@ -45,10 +56,15 @@ class Turn:
     run: RunRecord
     turn_id: str
     bound: Bound
+    schema: CompiledSchema | None
     machine: AgentRun
     executed: AbstractSet[str]
     asked: Mapping[str, ApprovalRecord]
     outdated: AbstractSet[str]
+
+    def trajectory(self) -> Trajectory:
+        """What the run did, as far as its answer tells of it."""
+        return Trajectory(((CallFate.EXECUTED,) * len(self.executed),))
 
     def open_request(self, call: PendingApproval) -> str | None:
         """The request that is open still, so that nobody is asked a second time."""
@@ -132,15 +148,29 @@ def _end(turn: Turn, result: TurnResult) -> NewEvent:
             message=f"the run ended by {result.ended_by.value} without any text",
             usage=usage,
         )
-    answer = Envelope(
-        answer=result.text,
-        finish_reason="goal",
-        tool_calls_seen=len(turn.executed),
-    )
+    finish = Finish(FinishReason.GOAL, result.text)
+    try:
+        answer = finish_answer_envelope(finish, trajectory=turn.trajectory(), schema=turn.schema)
+    except OutputInvalid as error:
+        return failed(turn.run, turn.turn_id, code=error.code, message=error.message, usage=usage)
     completed = RunCompleted(
-        answer=answer, ended_by=result.ended_by.value, usage=usage, steps=turn.machine.turn()
+        answer=_stored(answer),
+        ended_by=result.ended_by.value,
+        usage=usage,
+        steps=turn.machine.turn(),
     )
     return NewEvent(completed, run_id=turn.run.id, turn_id=turn.turn_id)
+
+
+def _stored(answer: AnswerEnvelope) -> Envelope:
+    stored = Envelope(
+        answer=answer.answer,
+        finish_reason=answer.finish_reason.value,
+        tool_calls_seen=answer.tool_calls_seen,
+    )
+    if answer.answer_payload is None:
+        return stored
+    return stored.model_copy(update={"answer_payload": orjson.loads(answer.answer_payload)})
 
 
 def _failure(turn: Turn, result: TurnResult) -> NewEvent:

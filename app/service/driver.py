@@ -23,7 +23,7 @@ from app.log.runs import ContextAssembled, RunResumed, RunStarted
 from app.service.asking import TAINTED_BY
 from app.service.closing import Turn, closing, failed
 from app.service.limits import DeadlinePassed, RunLimits, TokensSpent
-from app.service.loading import load
+from app.service.loading import UnusableSchema, load
 from app.service.recorder import TurnDrained, TurnRecorder
 from app.service.replay import stalled_turns
 from app.service.settle import settlements
@@ -31,6 +31,7 @@ from app.turn.options import RunTurnOptions
 from app.turn.ports import CacheHint
 from app.turn.result import EndedBy
 from app.turn.run import run_turn
+from app.turn.transcript import steps_taken
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -168,8 +169,13 @@ class Driver:
             )
 
     async def _drive(self, lease: Lease) -> None:
-        async with self._database.session(lease.tenant) as session:
-            loaded = await load(session, self._binder, lease)
+        try:
+            async with self._database.session(lease.tenant) as session:
+                loaded = await load(session, self._binder, lease)
+        except UnusableSchema as error:
+            began = NewEvent(self._began(lease, settled=()), run_id=lease.run.id)
+            await self._end_by_force(lease, [began], "output_invalid", str(error))
+            return
         drive = _Drive(lease, self._clock.mint("turn"), self._clock.now(), loaded)
         limits = RunLimits.of(
             drive.bound.spec, usage=lease.run.usage, active_s=drive.standing.active.seconds
@@ -249,7 +255,7 @@ class Driver:
         cap = run.max_steps or spec.max_steps
         options = RunTurnOptions(
             approval_decisions=drive.loaded.consents.unused(drive.standing.requests().values()),
-            max_steps=None if cap is None else max(1, cap - drive.standing.run.turn()),
+            max_steps=None if cap is None else max(1, cap - steps_taken(drive.standing.run)),
             default_max_steps=self._settings.max_steps,
             escape_hatch=spec.escape_hatch,
             stream_tx=recorder,
@@ -289,6 +295,7 @@ class Driver:
             run=run,
             turn_id=drive.turn_id,
             bound=drive.bound,
+            schema=drive.loaded.schema,
             machine=drive.standing.run,
             executed=drive.standing.executed | recorder.executed,
             asked=drive.loaded.asked,

@@ -20,6 +20,7 @@ from app.engine.messages import (
     UserMessage,
     UserText,
 )
+from app.engine.output_tool import answer_content
 from app.turn.reply import decode_reply
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class _Exchange:
     said: UserMessage
     messages: list[Message] = field(default_factory=list)
     calls: dict[str, ToolCall] = field(default_factory=dict)
+    output_tool: str | None = None
     results: dict[str, ToolResultContent] = field(default_factory=dict)
 
     def reply(self, event: Event) -> None:
@@ -59,6 +61,18 @@ class _Exchange:
         calls = [part for part in turn.choice if isinstance(part, ToolCall)]
         ids = [part["call_id"] for part in event.data["content"] if part["type"] == "tool_call"]
         self.calls = dict(zip(ids, calls, strict=True))
+        self.output_tool = turn.policy.output_tool
+
+    def result(self, event: Event) -> None:
+        """Take a call's result. One that the run accepted as its answer leaves text behind."""
+        call = self.calls.get(event.data["call_id"])
+        if call is not None and call.name == self.output_tool and _is_answer(event):
+            said = self.messages[-1]
+            if isinstance(said, AssistantMessage):
+                content = answer_content(said.content, call)
+                self.messages[-1] = said.model_copy(update={"content": content})
+            self.calls = {}
+        self.results[event.data["call_id"]] = _content(event)
 
     def _cut_off(self, event: Event) -> None:
         """A reply that a broken stream cut off: what text there was, without the engine's form."""
@@ -103,7 +117,7 @@ def fold_history(events: Iterable[Event], *, before_run: str) -> list[Message]:
         elif event.type == "message.assistant":
             driven[run_id].reply(event)
         elif run_id in driven:
-            driven[run_id].results[event.data["call_id"]] = _content(event)
+            driven[run_id].result(event)
     messages: list[Message] = []
     for exchange in driven.values():
         exchange.close_batch()
@@ -114,6 +128,14 @@ def fold_history(events: Iterable[Event], *, before_run: str) -> list[Message]:
 def _content(event: Event) -> ToolResultContent:
     """A synthetic result stands as JSON, as in the turn that gave it: it brought nothing in."""
     text = result_text(event)
-    if event.type == "tool.settled":
+    if event.type != "tool.settled":
+        return ToolResultText(text=text)
+    try:
         return ToolResultJson(value=parse_json(text))
-    return ToolResultText(text=text)
+    except ValueError:
+        # What the engine says of a poor answer is a plain sentence.
+        return ToolResultJson(value=text)
+
+
+def _is_answer(event: Event) -> bool:
+    return event.type == "tool.settled" and bool(event.data["outcome"] == "answered")

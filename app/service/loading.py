@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from app.engine.output_schema import CompiledSchema
 from app.log.queries import LogScope
 from app.log.records import ConsentRecords
 from app.service.consents import consents
@@ -28,28 +29,43 @@ if TYPE_CHECKING:
 class Loaded:
     """A run as the log and the agents have it: who works, where it stands, what people said.
 
-    `asked` are the requests about open calls, by call id.
+    `asked` are the requests about open calls, by call id; `schema` is what the answer must match.
     """
 
     bound: Bound
+    schema: CompiledSchema | None
     standing: Standing
     consents: Consents
     asked: Mapping[str, ApprovalRecord]
 
 
+class UnusableSchema(ValueError):
+    """No answer could match the agent's output schema: it is none, or not complete in itself."""
+
+
 async def load(session: Session, binder: Binder, lease: Lease) -> Loaded:
-    """Everything that driving the leased run takes. Raises MissingSnapshot."""
+    """Everything that driving the leased run takes. Raises MissingSnapshot, UnusableSchema."""
     run = lease.run
     scope = LogScope(run.conversation_id, run.id)
     events = await session.events_of(scope, RUN_EVENTS)
     created = next((event for event in events if event.type == "run.created"), None)
     bound = binder.bind(lease.tenant, created, name=run.agent, present=lease.present)
+    schema = _compiled(bound.agent.output_schema)
     given = await _given(session, run)
     agreed = consents(run, given, bound.executor)
-    state = await standing(session, run, events, agreed.decided)
+    state = await standing(
+        session, run, events, decided=agreed.decided, output_schema=bound.agent.output_schema
+    )
     by_id = {approval.id: approval for approval in given.approvals}
     asked = {call_id: by_id[request] for call_id, request in state.requests().items()}
-    return Loaded(bound, state, agreed, asked)
+    return Loaded(bound, schema, state, agreed, asked)
+
+
+def _compiled(schema: Mapping[str, object] | None) -> CompiledSchema | None:
+    try:
+        return None if schema is None else CompiledSchema(schema)
+    except ValueError as error:
+        raise UnusableSchema(str(error)) from error
 
 
 async def _given(session: Session, run: RunRecord) -> ConsentRecords:

@@ -50,6 +50,8 @@ RUN_EVENTS: Final = (
 # A turn that pauses, or completes a step, has got somewhere; one that only began has not.
 PROGRESS_EVENTS: Final = ("run.started", "run.resumed", "run.paused", "step.completed")
 _AFTER_CONVERSATION_CREATED: Final = 2
+# How often in a row an answer that does not match its schema is asked for again.
+OUTPUT_RETRIES: Final = 1
 
 
 @dataclass(slots=True)
@@ -118,7 +120,9 @@ async def standing(
     session: Session,
     run: RunRecord,
     events: Sequence[Event],
+    *,
     decided: Mapping[str, ApprovalDecision],
+    output_schema: Mapping[str, object] | None = None,
 ) -> Standing:
     """Fold the run from its RUN_EVENTS. `decided` are its verified decisions by approval id."""
     checkpoint, at = _checkpoint(events)
@@ -126,6 +130,8 @@ async def standing(
         history = [] if opens_conversation(run) else await _history(session, run)
         said = next(event for event in events if event.type == "message.user")
         checkpoint = AgentRun.new(user_message(said.data)).with_history(history)
+        if output_schema is not None:
+            checkpoint.with_output_validation(output_schema, OUTPUT_RETRIES)
     fold = _Fold(checkpoint, at, decided)
     for event in events:
         fold.take(event)
@@ -224,7 +230,8 @@ class _Fold:
             return  # A reply that was cut off failed its run; the machine never took it.
         state = self.standing
         state.interrupted_attempt = None
-        self._messages += 2 if state.batch else 1
+        # What stands between two replies is one message: results, or what was wrong with an answer.
+        self._messages += 1 if self._messages == 1 else 2
         calls = [part for part in event.data["content"] if part["type"] == "tool_call"]
         state.answered = set()
         state.batch = {
@@ -322,7 +329,7 @@ class _Fold:
         decision = self._decided.get(call.approval_id or "")
         if decision is not None and not decision.approved and call.mark is not CallMark.STARTED:
             self._note(decision)
-        if event.seq > self._checkpoint_seq:
+        if event.seq > self._checkpoint_seq and state.run.state() == "executing_tools":
             pending = _pending(state.run, call.position)
             answer = answer_settled if event.type == "tool.settled" else answer_executed
             state.run.answer_tool_call(answer(pending, result_text(event)))

@@ -100,7 +100,7 @@ def _run_completed(fact: Fact, payload: runs.RunCompleted) -> list[Change]:
             fact,
             own_run(fact),
             status="completed",
-            answer=json_text(payload.answer.model_dump(mode="json")),
+            answer=payload.answer.text().decode(),
             steps=payload.steps,
             ended_at=fact.at,
             usage_is_total=True,

@@ -9,6 +9,8 @@ from app.policy.capability import ALL_CAPABILITIES
 from app.policy.grants import GrantPolicy
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from app.policy.capability import CapabilitySet
 
 
@@ -25,3 +27,4 @@ class BoundAgent:
     grant_policy: GrantPolicy = field(default_factory=GrantPolicy)
     execution_ceiling: CapabilitySet = ALL_CAPABILITIES
     asks_questions: bool = False
+    output_schema: Mapping[str, object] | None = None

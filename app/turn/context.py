@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from app.turn.answers import AnswerBook
     from app.turn.ledger import DecisionLedger
     from app.turn.options import RunTurnOptions
+    from app.turn.output import OutputTool
     from app.turn.ports import Clock, FailureKind, Journal, Provider, ToolExecutor
     from app.turn.result import (
         DelegateRecord,
@@ -97,7 +98,11 @@ class NestedTurn(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class TurnCtx:
-    """One turn in progress. The options are never changed: what is used up is used up here."""
+    """One turn in progress. The options are never changed: what is used up is used up here.
+
+    `step` is the number of the model call at hand, counted over the run; the AgentRun may be one
+    ahead, because it asks for a better answer at once.
+    """
 
     provider: Provider
     tools: ToolExecutor
@@ -116,6 +121,8 @@ class TurnCtx:
     answers: AnswerBook
     nested: NestedTurn
     tainted: bool
+    step: int
+    output: OutputTool | None = None
 
     steps: int = 0
     attempt: int = 0
@@ -171,7 +178,7 @@ class TurnCtx:
         self, payload: Payload, *, trust: Trust = Trust.UNSPECIFIED, private: bytes | None = None
     ) -> Fact:
         """A fact of the step at hand."""
-        return Fact(payload, self.run.turn(), trust, private)
+        return Fact(payload, self.step, trust, private)
 
     def state(
         self, payload: Payload, *, trust: Trust = Trust.UNSPECIFIED, private: bytes | None = None

@@ -143,12 +143,14 @@ async def _fold(
     ctx: TurnCtx, stream: AsyncGenerator[StreamItem, None], folding: Folding
 ) -> FinalItem:
     send = None if ctx.options.stream_tx is None else ctx.options.stream_tx.send
+    # An answer that has a form is shown when it is known to have it.
+    say = send if ctx.output is None else None
     async for item in stream:
         match item:
             case TextItem():
                 folding.text(item)
-                if send is not None:
-                    await send(TextDelta(item.text))
+                if say is not None:
+                    await say(TextDelta(item.text))
             case ReasoningDeltaItem():
                 folding.thought(item)
                 if send is not None:

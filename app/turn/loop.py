@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from app.engine.arguments import Malformed
-from app.engine.commands import CallModel, CallTools
+from app.engine.commands import CallModel, CallTools, Done
 from app.log.runs import StepDiscarded
 from app.turn.batch import resolve_batch
 from app.turn.call import live_calls
@@ -56,13 +56,13 @@ class ClosingCompletion:
             await ask_model(ctx, command, is_closing=True)
         except TurnFailed as failed:
             ctx.state(StepDiscarded(attempt=ctx.attempt, reason=failed.kind.value))
-            return StepOutcome.FINISH
-        state_step_completed(ctx, calls=0)
         return StepOutcome.FINISH
 
 
 def _due(ctx: TurnCtx) -> CallModel:
-    """The model call the AgentRun wants next."""
+    """The model call the AgentRun wants next, or has wanted since it refused an answer."""
+    if ctx.run.state() == "awaiting_model":
+        return ctx.run.reissue()
     command = ctx.run.next_step()
     if isinstance(command, CallModel):
         return command
@@ -74,13 +74,20 @@ def _due(ctx: TurnCtx) -> CallModel:
 async def _step(ctx: TurnCtx, command: CallModel) -> StepOutcome | None:
     """One step; None if another follows."""
     grounded_before = ctx.grounded
-    wanted = await ask_model(ctx, command)
-    if not isinstance(wanted, CallTools):
-        state_step_completed(ctx, calls=0)
-        return _ended(ctx, EndedBy.ANSWER)
+    match await ask_model(ctx, command):
+        case Done():
+            return _ended(ctx, EndedBy.ANSWER)
+        case CallModel():
+            return None
+        case CallTools() as wanted:
+            return await _batch(ctx, wanted, was_grounded=grounded_before)
+
+
+async def _batch(ctx: TurnCtx, wanted: CallTools, *, was_grounded: bool) -> StepOutcome | None:
+    """The second half of a step; None if another follows."""
     calls = live_calls(wanted.calls, ctx.transcript, turn_id=ctx.turn_id)
     verdicts = await resolve_batch(ctx, calls)
-    if ctx.grounded and not grounded_before:
+    if ctx.grounded and not was_grounded:
         ctx.tainted = True
     if ctx.waits_for_people:
         ctx.ended_by = EndedBy.PAUSE

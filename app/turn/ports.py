@@ -32,6 +32,7 @@ class FailureKind(StrEnum):
     BAD_REQUEST = "bad_request"
     OTHER = "other"
     MALFORMED_ARGUMENTS = "malformed_arguments"
+    OUTPUT_INVALID = "output_invalid"
     INTERNAL = "internal"
 
 

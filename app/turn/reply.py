@@ -38,19 +38,28 @@ _log = structlog.get_logger(__name__)
 
 
 class _StoredReply(Value):
-    """The private bytes of `message.assistant`; `raw` is never kept."""
+    """The private bytes of `message.assistant`; `raw` is never kept.
+
+    `max_turns` says how far the run could go where that matters: whether a poor answer is asked for
+    again hangs on it.
+    """
 
     v: Literal[1] = 1
     turn: StreamedTurn
     final: FinalItem
+    max_turns: int | None = None
 
 
 def assemble(
-    run: AgentRun, items: Sequence[StreamItem], *, advertised: Iterable[str]
+    run: AgentRun,
+    items: Sequence[StreamItem],
+    *,
+    advertised: Iterable[str],
+    output_tool: str | None = None,
 ) -> StreamedTurn:
     """The whole reply, its names not judged: every name in it passes (turn.md 3.2).
 
-    Raises CompletionError for arguments that belong to no call.
+    Without `output_tool` none was offered. Raises CompletionError for arguments of no call.
     """
     items = [_named(item) for item in items]
     called = {
@@ -58,7 +67,11 @@ def assemble(
         for item in items
         if isinstance(item, ToolCallItem | ToolCallNameItem)
     }
-    policy = TurnPolicy(executable_tools=tuple(called.union(advertised)))
+    policy = TurnPolicy(
+        executable_tools=tuple(called.union(advertised) - {output_tool}),
+        output_tool=output_tool,
+        output_tool_withheld=output_tool is None,
+    )
     assembler = StreamedTurnAssembler(run.effective_policy(policy))
     message_id = None
     for item in items:
@@ -91,10 +104,16 @@ def feed_reply(run: AgentRun, turn: StreamedTurn, final: FinalItem) -> AgentRunS
     return run.next_step()
 
 
-def encode_reply(turn: StreamedTurn, final: FinalItem) -> bytes:
-    """A reply as the log keeps it, without the provider's body."""
-    bare = final.model_copy(update={"raw": None})
-    return _StoredReply(turn=turn, final=bare).model_dump_json().encode()
+def encode_reply(turn: StreamedTurn, final: FinalItem, *, max_turns: int | None = None) -> bytes:
+    """A reply as the log keeps it, without the provider's body.
+
+    `max_turns` is what the run was allowed when it was fed; only an output tool makes it matter.
+    """
+    stored = _StoredReply(
+        turn=turn, final=final.model_copy(update={"raw": None}), max_turns=max_turns
+    )
+    absent = {"max_turns"} if max_turns is None else None
+    return stored.model_dump_json(exclude=absent).encode()
 
 
 def decode_reply(private: bytes) -> tuple[StreamedTurn, FinalItem]:
@@ -104,11 +123,13 @@ def decode_reply(private: bytes) -> tuple[StreamedTurn, FinalItem]:
 
 
 def replay_reply(run: AgentRun, private: bytes) -> AgentRunStep:
-    """Take a run in PreparingRequest through one stored step, up to its batch or its end."""
-    turn, final = decode_reply(private)
-    run.max_turns(run.turn() + 1)
-    run.next_step()
-    return feed_reply(run, turn, final)
+    """Take a run that is about to ask through one stored step: to its batch, its end, or on."""
+    stored = _StoredReply.model_validate_json(private)
+    if run.state() != "awaiting_model":
+        run.max_turns(run.turn() + 1)
+        run.next_step()
+    run.max_turns(stored.max_turns or run.turn())
+    return feed_reply(run, stored.turn, stored.final)
 
 
 def answer_executed(pending: PendingToolCall, text: str) -> ToolAnswer:

@@ -27,10 +27,10 @@ def usage_totals(usage: Usage) -> UsageTotals:
 
 
 def reply_parts(
-    content: Iterable[AssistantContent], transcript: Transcript
+    content: Iterable[AssistantContent], transcript: Transcript, *, step: int
 ) -> tuple[ReplyPart, ...]:
-    """The parts of the reply that the transcript's run has just taken, each call with its id."""
-    return tuple(_parts(content, transcript))
+    """The parts of the reply that the run has taken in a step, each call with its id."""
+    return tuple(_parts(content, transcript, step))
 
 
 def partial_parts(items: Iterable[StreamItem]) -> tuple[ReplyPart, ...]:
@@ -48,8 +48,10 @@ def partial_text(items: Iterable[StreamItem]) -> str:
     return "".join(item.text for item in items if isinstance(item, TextItem))
 
 
-def _parts(content: Iterable[AssistantContent], transcript: Transcript) -> Iterator[ReplyPart]:
-    index, step = count(), transcript.run.turn()
+def _parts(
+    content: Iterable[AssistantContent], transcript: Transcript, step: int
+) -> Iterator[ReplyPart]:
+    index = count()
     for part in content:
         match part:
             case AssistantText(text=text):

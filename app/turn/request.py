@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from app.engine.messages import AssistantMessage, UserMessage
 from app.policy.capability import Capability
+from app.turn import texts
 from app.turn.ports import ModelRequest
 
 if TYPE_CHECKING:
@@ -28,9 +29,9 @@ def model_request(ctx: TurnCtx, command: CallModel, *, is_closing: bool) -> Mode
     notes = (*ctx.transcript.notes, *ctx.notes)
     return ModelRequest(
         model=ctx.agent.model,
-        instructions=ctx.agent.instructions,
+        instructions=_instructions(ctx, is_closing=is_closing),
         messages=(*command.history[:inherited], *_with_notes(own, notes)),
-        tools=ctx.specs.all,
+        tools=ctx.specs.all if ctx.output is None else (*ctx.specs.all, ctx.output.spec),
         calls_allowed=not is_closing,
         cache_hint=ctx.options.cache_hint,
         web_search=not is_closing and _may_search(ctx),
@@ -38,6 +39,13 @@ def model_request(ctx: TurnCtx, command: CallModel, *, is_closing: bool) -> Mode
         replies=sum(isinstance(message, AssistantMessage) for message in own),
         now_unix_ms=ctx.now_unix_ms,
     )
+
+
+def _instructions(ctx: TurnCtx, *, is_closing: bool) -> str:
+    """The agent's own; where the answer has a form and no tool to give it by, the form as well."""
+    if ctx.output is None or not is_closing:
+        return ctx.agent.instructions
+    return f"{ctx.agent.instructions}\n\n{texts.answer_as_text(ctx.output.spec.parameters)}".strip()
 
 
 def _may_search(ctx: TurnCtx) -> bool:

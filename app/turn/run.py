@@ -20,6 +20,7 @@ from app.turn.ledger import DecisionLedger
 from app.turn.limits import DEFAULT_MAX_STEPS
 from app.turn.loop import ClosingCompletion, StepLoop
 from app.turn.model_step import BROKEN
+from app.turn.output import output_tool
 from app.turn.prepass import ResumePrePass
 from app.turn.question_form import ASK_QUESTION_SPEC
 from app.turn.reply_facts import partial_parts, partial_text, usage_totals
@@ -27,6 +28,7 @@ from app.turn.result import EndedBy, MidStreamFailure, TurnFailure, TurnResult
 from app.turn.schema import Schemas
 from app.turn.specs import PinnedSpecs
 from app.turn.taint import transcript_taints
+from app.turn.transcript import steps_taken
 
 if TYPE_CHECKING:
     from app.turn.agent import BoundAgent
@@ -52,6 +54,7 @@ async def run_turn(  # noqa: PLR0913 - the signature is turn.md 2.1's
     """Drive the transcript's run until it pauses or ends. Raises ValueError for bad options."""
     max_steps = _max_steps(options)
     specs = PinnedSpecs(tools.specs(), _own_specs(agent, options))
+    output = output_tool(transcript.run, agent.output_schema, tools)
     ctx = TurnCtx(
         provider=provider,
         tools=tools,
@@ -70,10 +73,12 @@ async def run_turn(  # noqa: PLR0913 - the signature is turn.md 2.1's
         answers=AnswerBook(options.question_answers),
         nested=run_turn,
         delegations_used=transcript.delegated_in_turn,
+        step=transcript.run.turn(),
+        output=output,
         tainted=(
             options.untrusted_context_seed
             or specs.trust.taints
-            or transcript_taints(transcript.run.full_history(), tools)
+            or transcript_taints(transcript.run.full_history(), tools, output)
         ),
     )
     return await _run_stages(ctx)
@@ -82,7 +87,7 @@ async def run_turn(  # noqa: PLR0913 - the signature is turn.md 2.1's
 async def _run_stages(ctx: TurnCtx) -> TurnResult:
     failure = mid_stream = None
     if not ctx.run.is_done():
-        ctx.run.max_turns(ctx.run.turn() + ctx.max_steps)
+        ctx.run.max_turns(steps_taken(ctx.run) + ctx.max_steps)
     try:
         stages = iter(_stages(ctx))
         while await next(stages).run(ctx) is StepOutcome.CONTINUE:

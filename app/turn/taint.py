@@ -20,21 +20,30 @@ from app.engine.messages import (
     ToolResultText,
     UserMessage,
 )
-from app.engine.texts import INTERRUPTED
+from app.engine.texts import INTERRUPTED, NOT_EXECUTED
 from app.turn.texts import DELEGATE_TO
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from app.engine.messages import Message
+    from app.turn.output import OutputTool
     from app.turn.ports import ToolExecutor
 
-_OPEN: Final = (ToolResultText(text=INTERRUPTED),)
+_NOT_RUN: Final = frozenset({INTERRUPTED, NOT_EXECUTED})
 
 
-def transcript_taints(messages: Sequence[Message], tools: ToolExecutor) -> bool:
-    """Whether any result of the messages taints the run that reads it."""
-    return any(tools.ingests_untrusted_content(name) for name in _tools_heard(messages))
+def transcript_taints(
+    messages: Sequence[Message], tools: ToolExecutor, output: OutputTool | None = None
+) -> bool:
+    """Whether any result of the messages taints the run that reads it.
+
+    The output tool is none: what stands as its result is the engine's own feedback.
+    """
+    heard = _tools_heard(messages)
+    if output is not None:
+        heard.discard(output.name)
+    return any(tools.ingests_untrusted_content(name) for name in heard)
 
 
 def _tools_heard(messages: Sequence[Message]) -> set[str]:
@@ -58,7 +67,9 @@ def _executed(asked: AssistantMessage, answered: UserMessage) -> Iterable[ToolRe
 
 
 def _is_synthetic(result: ToolResult) -> bool:
-    """Whether no tool gave the result; for an open call a history holds the engine's fixed text."""
-    if result.content == _OPEN:
-        return True
-    return all(isinstance(content, ToolResultJson) for content in result.content)
+    """Whether no tool gave the result; a call that never ran has a fixed text of the engine's."""
+    match result.content:
+        case (ToolResultText(text=text),) if text in _NOT_RUN:
+            return True
+        case contents:
+            return all(isinstance(content, ToolResultJson) for content in contents)

@@ -12,7 +12,7 @@ from app.engine.json_text import compact_json
 from app.policy.capability import in_order
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from app.policy.capability import CapabilitySet
 
@@ -21,6 +21,7 @@ EXPIRED: Final = '{"approved":false,"error":"approval expired","reason":"expired
 
 DECLINED: Final = "They left it to you: use your judgement."
 AUTO_RESOLVED: Final = "Nobody answered in time: use your judgement."
+ACCEPTED: Final = '{"accepted":true}'
 
 ASK_QUESTION: Final = "ask_question"
 DELEGATE_TO: Final = "__delegate_to"
@@ -167,6 +168,19 @@ def result_withheld() -> str:
 def mutation_unrecorded() -> str:
     """A rewrite or an injection could not be recorded, so the call is refused."""
     return denied_by_policy("The call could not be recorded as policy demands, so it did not run.")
+
+
+def not_executed() -> str:
+    """The call stood beside one that ended the step, by an answer or by the lack of one."""
+    return failure("cancelled", "Not executed: the same reply called the output tool.")
+
+
+def answer_as_text(schema: Mapping[str, object]) -> str:
+    """What the closing completion is told when the answer has a form."""
+    return (
+        "Answer now, with nothing but one JSON object that matches this JSON Schema: "
+        + compact_json(schema)
+    )
 
 
 def edited(arguments: str) -> str:

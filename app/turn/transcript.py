@@ -61,6 +61,11 @@ class Note:
     text: str
 
 
+def steps_taken(run: AgentRun) -> int:
+    """The steps that have their reply; a run that asks for a better answer has begun the next."""
+    return run.turn() - (run.state() == "awaiting_model")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transcript:
     """`run` is driven in place: after the turn it holds the state to check-point.

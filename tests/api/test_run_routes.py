@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from app.log.envelope import NewEvent
+from app.log.payload import UsageTotals
+from app.log.runs import Envelope, RunCompleted
 from tests.support.api_world import api_world, pointers, problem
 from tests.support.postgres import Talk, completed, failed, started
 
@@ -220,3 +223,31 @@ async def test_another_preference_is_passed_over(world: ApiWorld, prefer: str) -
     answer = await alice.post("/v1/runs", {"agent": "helper", "input": "x"}, Prefer=prefer)
     assert answer.status_code == 201
     assert "preference-applied" not in answer.headers
+
+
+async def test_c55_what_was_answered_under_a_schema_is_sent_to_the_byte(world: ApiWorld) -> None:
+    alice = world.person()
+    await alice.agent()
+    run = await alice.run()
+    talk = Talk(world.store, world.tenant, run["conversation_id"])
+    exact = '{ "z" : 1.0,\t"a":[1e3] }'
+    await talk.finish(await talk.claim(), started(run["id"]), completed_with(run["id"], exact))
+    for path in (f"/v1/runs/{run['id']}", "/v1/runs?limit=1"):
+        body = (await alice.get(path)).content
+        assert b'"answer_payload":' + exact.encode() + b"}" in body
+    listed = (await alice.get("/v1/runs")).json()["items"][0]
+    assert listed["answer"] == {
+        "answer": exact,
+        "finish_reason": "goal",
+        "tool_calls_seen": 0,
+        "answer_payload": {"z": 1.0, "a": [1000.0]},
+    }
+
+
+def completed_with(run_id: str, exact: str) -> NewEvent:
+    answer = Envelope(
+        answer=exact, finish_reason="goal", tool_calls_seen=0, answer_payload={"z": 1.0, "a": [1e3]}
+    )
+    return NewEvent(
+        RunCompleted(answer=answer, ended_by="answer", usage=UsageTotals(), steps=1), run_id=run_id
+    )

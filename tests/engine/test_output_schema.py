@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from app.engine.output_schema import failures, require_usable
+from app.engine.output_schema import CompiledSchema, failures, require_usable
 
 OBJECT: dict[str, object] = {"type": "object"}
 
@@ -124,3 +124,27 @@ def test_a_value_too_deep_for_a_recursive_schema_fails_instead_of_raising() -> N
 def test_a_list_where_the_schema_wants_one_is_a_list() -> None:
     schema: dict[str, object] = {"properties": {"a": {"type": "array", "items": OBJECT}}}
     assert not failures(schema, {"a": [{}]}).any()
+
+
+@pytest.mark.parametrize(
+    ("value", "pointer"),
+    [({"count": 1}, None), ({"count": "1"}, "/count"), ({"a/b": 1}, "/a~1b"), ([], "/")],
+)
+def test_a_whole_answer_is_held_against_a_compiled_schema(
+    value: object, pointer: str | None
+) -> None:
+    named = {"count": {"type": "integer"}, "a/b": {"type": "null"}}
+    assert CompiledSchema({**OBJECT, "properties": named}).first_violation(value) == pointer
+
+
+def test_a_value_too_deep_for_a_compiled_schema_fails_at_its_root() -> None:
+    value: dict[str, object] = {}
+    for _ in range(2000):
+        value = {"next": value}
+    schema = CompiledSchema({"properties": {"next": {"$ref": "#"}}})
+    assert schema.first_violation(value) == "/"
+
+
+def test_a_schema_that_is_none_does_not_compile() -> None:
+    with pytest.raises(ValueError, match="invalid at /type"):
+        CompiledSchema({"type": "text"})

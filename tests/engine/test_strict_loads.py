@@ -37,6 +37,7 @@ BAD = (
     Bad("nan", "[NaN]", "at /0: NaN, which is not a JSON number"),
     Bad("infinity", "[1,-1e999]", "at /1: a number beyond 2^53-1 in magnitude"),
     Bad("digits", "9" * 1001, "at the top level: a number of more than 1000 digits"),
+    Bad("huge", "[" + "9" * 400 + "]", "at /0: a number beyond 2^53-1 in magnitude"),
     Bad("surrogate", '["\\udc00"]', "at /0: a lone surrogate"),
 )
 

@@ -21,7 +21,7 @@ async def stands(log: Logbook, decided: Mapping[str, ApprovalDecision] | None = 
     scope = LogScope("conv_1", "run_1")
     events = await log.events_of(scope, RUN_EVENTS)
     run = run_record(created_seq=events[0].seq)
-    return await standing(cast("Session", log), run, events, decided or {})
+    return await standing(cast("Session", log), run, events, decided=decided or {})
 
 
 async def stalled(log: Logbook) -> int:

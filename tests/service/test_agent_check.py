@@ -42,6 +42,9 @@ SOUND = [
     Case("two programs", {"approvers": {"roles": [], "programs": ["a", "b"], "count": 3}}),
     Case("many by role", {"approvers": {"roles": ["lead"], "allow_self": False, "count": 9}}),
     Case("resilience within the base", {"grant_policy": {"taint_resilient": ["mutate-external"]}}),
+    Case("a schema", {"output_schema": {"type": "object", "$defs": {"a": {}}}}),
+    Case("an inner reference", {"output_schema": {"$ref": "#/$defs/a", "$defs": {"a": {}}}}),
+    Case("an object or nothing", {"output_schema": {"type": ["object", "null"]}}),
 ]
 
 FAULTY = [
@@ -110,12 +113,17 @@ FAULTY = [
     Case(
         "a schema that is none",
         {"output_schema": {"type": 7}},
-        ("/output_schema", "/output_schema"),
+        ("/output_schema",),
     ),
     Case(
         "a remote reference",
         {"output_schema": {"$ref": "https://example.com/s.json"}},
-        ("/output_schema", "/output_schema"),
+        ("/output_schema",),
+    ),
+    Case(
+        "an answer that is no object",
+        {"output_schema": {"type": ["array", "null"]}},
+        ("/output_schema/type",),
     ),
     Case("several at once", {"model": "x", "tools": ["y"]}, ("/model", "/tools/0")),
 ]
@@ -153,16 +161,6 @@ LATER = [
     ),
     Case("a fan-out", {"delegate_max_fanout": 4}, ("/delegate_max_fanout",)),
     Case("a turn budget", {"delegate_turn_budget": 4}, ("/delegate_turn_budget",)),
-    Case(
-        "a schema",
-        {"output_schema": {"type": "object", "$defs": {"a": {}}}},
-        ("/output_schema",),
-    ),
-    Case(
-        "an inner reference",
-        {"output_schema": {"$ref": "#/$defs/a", "$defs": {"a": {}}}},
-        ("/output_schema",),
-    ),
     Case("memory", {"memory": {"enabled": True}}, ("/memory",)),
     Case("skills", {"skills": {"enabled": True}}, ("/skills",)),
     Case("uploads", {"attachments_policy": {"max_bytes": 1}}, ("/attachments_policy",)),

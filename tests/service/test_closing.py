@@ -28,6 +28,7 @@ def events(of: TurnResult, **turn: Any) -> list[NewEvent]:
         "run": run_record(),
         "turn_id": "turn_7",
         "bound": bound(MemoryTool("http_post")),
+        "schema": None,
         "machine": machine(),
         "executed": frozenset(),
         "asked": {},

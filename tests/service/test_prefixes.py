@@ -87,7 +87,7 @@ async def folded(
 ) -> AgentRun:
     prefix = Prefix(events)
     own = await prefix.events_of(LogScope(run.conversation_id, run.id), RUN_EVENTS)
-    return (await standing(cast("Session", prefix), run, own, decided)).run
+    return (await standing(cast("Session", prefix), run, own, decided=decided)).run
 
 
 async def test_f52_any_prefix_of_a_log_folds_into_a_sound_history(house: House) -> None:

@@ -40,7 +40,7 @@ from tests.support.turn_provider import PreparedProvider
 from tests.support.turn_tools import MemoryTool, MemoryTools
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from app.engine.commands import PendingToolCall
     from app.engine.messages import Message
@@ -70,6 +70,8 @@ class World:
         self.journal = MemoryJournal()
         self.clock = SteppedClock()
         self.run = AgentRun.new("do it").with_history(tuple(history))
+        if self.agent.output_schema is not None:
+            self.run.with_output_validation(self.agent.output_schema, 1)
         self.turns = 0
         self.asked: dict[str, str] = {}
         self.notes: tuple[Note, ...] = ()
@@ -109,7 +111,7 @@ class World:
         """Lose everything but the first `kept` facts; the run is rebuilt from these alone."""
         facts = self.journal.facts[:kept]
         self.journal.commits = [tuple(facts)]
-        self.run = rebuilt(own_facts(facts))
+        self.run = rebuilt(own_facts(facts), output_schema=self.agent.output_schema)
         self.interrupted_attempt = interrupted(own_facts(facts))
 
     def transcript(self) -> Transcript:
@@ -193,9 +195,15 @@ def _worker_of(fact: Fact) -> str | None:
     return None if ref is None else ref.call_id
 
 
-def rebuilt(facts: Sequence[Fact], said: str = "do it") -> AgentRun:
+def rebuilt(
+    facts: Sequence[Fact],
+    said: str = "do it",
+    output_schema: Mapping[str, object] | None = None,
+) -> AgentRun:
     """The run as the log alone gives it back, without input history."""
     run = AgentRun.new(said)
+    if output_schema is not None:
+        run.with_output_validation(output_schema, 1)
     for fact in facts:
         match fact.payload:
             case MessageAssistant() if fact.private is not None:
@@ -204,7 +212,7 @@ def rebuilt(facts: Sequence[Fact], said: str = "do it") -> AgentRun:
                 run.answer_tool_calls([answer_executed(_open(run, call_id), text)])
             case ToolFailed(call_id=call_id, error=text):
                 run.answer_tool_calls([answer_executed(_open(run, call_id), text)])
-            case ToolSettled(call_id=call_id, result=text):
+            case ToolSettled(call_id=call_id, result=text) if run.pending_tool_calls():
                 run.answer_tool_calls([answer_settled(_open(run, call_id), text)])
             case _:
                 pass

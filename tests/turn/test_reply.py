@@ -115,7 +115,7 @@ def test_the_log_shows_what_of_a_reply_is_meant_to_be_read() -> None:
         AssistantImage(source="data:"),
     )
     transcript = Transcript(run=AgentRun.new("hello"), turn_number=1, user_text="hello")
-    parts = reply_parts(content, transcript)
+    parts = reply_parts(content, transcript, step=1)
     assert [(part.type, part.text) for part in parts] == [("reasoning", "ab"), ("text", "d")]
 
 
