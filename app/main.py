@@ -44,6 +44,7 @@ from app.store.migrations import migrate as migrate_database
 from app.store.open import Store
 from app.store.private_file import kept
 from app.store.whereabouts import running_database
+from app.tools.bubblewrap import find_shell
 from app.tools.builtin import builtin_tools
 from app.tools.http import OutboundHttp
 from app.tools.registry import ToolRegistry
@@ -103,7 +104,7 @@ async def open_house(
         statements = await _statements(key, store, clock)
         http = OutboundHttp(settings.http_allow_hosts)
         stack.push_async_callback(http.aclose)
-        toolbox = _toolbox(store, settings, clock=clock, http=http)
+        toolbox = await _toolbox(store, settings, clock=clock, http=http)
         providers = _providers(settings, clock)
         stack.push_async_callback(providers.aclose)
         wakeups, subscriptions, holds = Wakeups(clock), Subscriptions(database), HoldGate(clock)
@@ -156,9 +157,11 @@ async def _statements(key: SigningKey, store: Store, clock: Clock) -> Statements
     return statements
 
 
-def _toolbox(store: Store, settings: Settings, *, clock: Clock, http: OutboundHttp) -> Toolbox:
+async def _toolbox(
+    store: Store, settings: Settings, *, clock: Clock, http: OutboundHttp
+) -> Toolbox:
     return Toolbox(
-        ToolRegistry(builtin_tools(clock, http)),
+        ToolRegistry(builtin_tools(clock, http, shell=await find_shell())),
         files=store.workspace,
         search=store.tool_search,
         clock=clock,

@@ -12,7 +12,7 @@ import os
 import stat
 import threading
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -74,7 +74,8 @@ def folder(above: int, parts: Sequence[str], *, create: bool = False) -> Iterato
 def files_below(above: int, start: Parts = (), *, most: int) -> list[DiskFile]:
     """Every regular file at or below `start`, by path. Raises OSError, or DiskRefused over `most`.
 
-    `most` bounds the folders as well, and DEEPEST how deep they lie.
+    `most` bounds the folders as well, and DEEPEST how deep they lie. What vanishes meanwhile is not
+    there.
     """
     found: list[DiskFile] = []
     waiting, seen = [start], 0
@@ -82,16 +83,42 @@ def files_below(above: int, start: Parts = (), *, most: int) -> list[DiskFile]:
         parts = waiting.pop()
         if len(parts) > DEEPEST:
             raise DiskRefused(f"folders lie within each other at most {DEEPEST} deep")
-        with folder(above, parts) as opened, os.scandir(opened) as entries:
-            for entry in entries:
-                if (seen := seen + 1) > most:
-                    raise DiskRefused(f"there are more than {most} files and folders")
-                if entry.is_dir(follow_symlinks=False):
-                    waiting.append((*parts, entry.name))
-                elif entry.is_file(follow_symlinks=False):
-                    size = entry.stat(follow_symlinks=False).st_size
-                    found.append(DiskFile((*parts, entry.name), size))
+        try:
+            entries = _entries(above, parts, most=most - seen)
+        except (FileNotFoundError, NotADirectoryError):
+            if parts == start:
+                raise
+            continue
+        seen += entries.count
+        found += entries.files
+        waiting += entries.folders
     return sorted(found, key=lambda file: file.parts)
+
+
+@dataclass(slots=True)
+class _Entries:
+    """What lies right in a folder; `count` counts links and whatever else there is as well."""
+
+    count: int = 0
+    files: list[DiskFile] = field(default_factory=list)
+    folders: list[Parts] = field(default_factory=list)
+
+
+def _entries(above: int, parts: Parts, *, most: int) -> _Entries:
+    found = _Entries()
+    with folder(above, parts) as opened, os.scandir(opened) as entries:
+        for entry in entries:
+            found.count += 1
+            if found.count > most:
+                raise DiskRefused("there are too many files and folders")
+            place = (*parts, entry.name)
+            if entry.is_dir(follow_symlinks=False):
+                found.folders.append(place)
+            elif entry.is_file(follow_symlinks=False):
+                with suppress(FileNotFoundError):
+                    size = entry.stat(follow_symlinks=False).st_size
+                    found.files.append(DiskFile(place, size))
+    return found
 
 
 def file_size(above: int, parts: Parts) -> int:

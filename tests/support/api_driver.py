@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from app.providers.directory import ProviderDirectory
 from app.service.binding import Binder
 from app.service.driver import Driver, DriverSettings
-from app.tools.builtin import builtin_tools
+from app.tools.builtin import NO_SHELL, builtin_tools
 from app.tools.http import OutboundHttp
 from app.tools.registry import ToolRegistry
 from app.tools.toolbox import Toolbox
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from app.service.ports import Providers
+    from app.tools.shell import ShellRunner
     from tests.support.api_world import ApiWorld, Person
 
 KEY = Signer.of(7)
@@ -39,12 +40,16 @@ class ApiDriver:
 
     @staticmethod
     def of(
-        world: ApiWorld, *, roots: Sequence[Path] = (), providers: Providers | None = None
+        world: ApiWorld,
+        *,
+        roots: Sequence[Path] = (),
+        providers: Providers | None = None,
+        shell: ShellRunner = NO_SHELL,
     ) -> ApiDriver:
-        """A worker with the folders that a relaxed sandbox opens, and with the models."""
+        """A worker with the folders that a relaxed sandbox opens, with models and a shell."""
         clock = PlayedClock()
         toolbox = Toolbox(
-            ToolRegistry(builtin_tools(clock, OutboundHttp())),
+            ToolRegistry(builtin_tools(clock, OutboundHttp(), shell=shell)),
             files=world.store.workspace,
             search=world.store.tool_search,
             clock=clock,

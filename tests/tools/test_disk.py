@@ -39,7 +39,7 @@ def test_regular_files_are_listed_by_path_with_their_sizes(root: Path) -> None:
 
 def test_a_list_is_bounded_in_number_and_depth(root: Path) -> None:
     with disk.top(root) as above:
-        with pytest.raises(disk.DiskRefused, match="more than 1 files"):
+        with pytest.raises(disk.DiskRefused, match="too many files"):
             disk.files_below(above, most=1)
         deep = ("d",) * 65
         disk.write_file(above, (*deep, "x"), b"")

@@ -28,6 +28,7 @@ class Row:
     ingests: bool = False
     idempotent: bool = False
     asks: bool = False
+    viable: bool = True
 
 
 TABLE = [
@@ -38,6 +39,13 @@ TABLE = [
     Row("files_delete", {"local-read", "local-write"}, idempotent=True, asks=True),
     Row("http_fetch", {"arbitrary-egress"}, ingests=True, idempotent=True),
     Row("http_post", {"arbitrary-egress", "mutate-external"}, ingests=True, asks=True),
+    Row(
+        "shell_exec",
+        {"local-read", "local-write", "arbitrary-egress"},
+        ingests=True,
+        asks=True,
+        viable=False,
+    ),
 ]
 
 
@@ -50,7 +58,7 @@ def test_the_built_in_tools_require_and_mark_what_the_table_says(row: Row) -> No
     assert tool.idempotent is row.idempotent
     assert tool.is_session_approvable is row.idempotent
     assert (tool.consent is Consent.ASK) is row.asks
-    assert tool.is_viable
+    assert tool.is_viable is row.viable
 
 
 def test_the_table_names_every_built_in_tool() -> None:

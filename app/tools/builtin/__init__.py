@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from app.tools.builtin.clock_now import clock_now
 from app.tools.builtin.files_delete import FILES_DELETE
@@ -11,15 +11,22 @@ from app.tools.builtin.files_read import FILES_READ
 from app.tools.builtin.files_write import FILES_WRITE
 from app.tools.builtin.http_fetch import http_fetch
 from app.tools.builtin.http_post import http_post
+from app.tools.builtin.shell_exec import shell_exec
+from app.tools.shell import NoShell
 
 if TYPE_CHECKING:
     from app.tools.http import OutboundHttp
     from app.tools.registry import RegisteredTool
+    from app.tools.shell import ShellRunner
     from app.turn.ports import Clock
 
+NO_SHELL: Final = NoShell("this process was given no sandbox")
 
-def builtin_tools(clock: Clock, http: OutboundHttp) -> tuple[RegisteredTool, ...]:
-    """Every built-in tool of this version."""
+
+def builtin_tools(
+    clock: Clock, http: OutboundHttp, *, shell: ShellRunner = NO_SHELL
+) -> tuple[RegisteredTool, ...]:
+    """Every built-in tool of this version; without a runner no command can be run."""
     return (
         clock_now(clock),
         FILES_LIST,
@@ -28,4 +35,5 @@ def builtin_tools(clock: Clock, http: OutboundHttp) -> tuple[RegisteredTool, ...
         FILES_DELETE,
         http_fetch(http),
         http_post(http),
+        shell_exec(shell),
     )
