@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 # The machine may be busy: how long an example takes says nothing.
 settings.register_profile("turngate", max_examples=60, deadline=None)
+# `pytest --hypothesis-profile=long` looks for longer.
+settings.register_profile("long", max_examples=5000, deadline=None)
 settings.load_profile("turngate")
 
 _numbers = count(1)
