@@ -24,7 +24,9 @@ from tests.support.turn_world import World, approve, deny
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from app.engine.agent_run import AgentRun
     from app.engine.streaming import StreamItem
+    from app.log.calls import ReplyPart
     from app.turn.options import ApprovalDecision
     from app.turn.ports import Fact, ToolInvocation
     from app.turn.result import PendingApproval, TurnResult
@@ -166,8 +168,10 @@ class MachineWorld(World):
         return result
 
     @override
-    def _logged(self, part: Any, position: int) -> LoggedCall:
-        logged = super()._logged(part, position)
+    def _logged(
+        self, part: ReplyPart, position: int, turn_id: str | None, run: AgentRun
+    ) -> LoggedCall:
+        logged = super()._logged(part, position, turn_id, run)
         ran = [one for one in self.given if one.card.call_id == logged.call_id]
         ran = [one for one in ran if one.decision.approved and one.starts < logged.attempts]
         return replace(logged, started_args=ran[-1].effective) if ran else logged
