@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-import asyncpg
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
 
 from alembic import context
+from app.store.connections import connect
 from app.store.tables import metadata
 
 if TYPE_CHECKING:
@@ -29,11 +29,15 @@ def run(connection: Connection) -> None:
 
 
 async def connect_and_run(dsn: str) -> None:
-    """asyncpg reads the address itself, so that every form of it works that works elsewhere."""
+    """Connected as everywhere else; no statement has a name, for a pooler would mix them up."""
     engine = create_async_engine(
         "postgresql+asyncpg://",
-        async_creator=lambda: asyncpg.connect(dsn),
+        async_creator=lambda: connect(dsn, settings={}),
         poolclass=NullPool,
+        connect_args={
+            "prepared_statement_name_func": lambda: "",
+            "prepared_statement_cache_size": 0,
+        },
     )
     async with engine.connect() as connection:
         await connection.run_sync(run)

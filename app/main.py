@@ -85,8 +85,17 @@ async def open_database(settings: Settings, *, migrate: bool) -> AsyncIterator[s
     """The DSN of the database: the one of the settings, or the embedded one, started."""
     async with running_database(settings.database_url, data_dir=settings.data_dir) as dsn:
         if migrate:
-            await migrate_database(dsn)
+            await migrate_database(settings.database_direct_url or dsn)
         yield dsn
+
+
+@asynccontextmanager
+async def _open_store(settings: Settings, process: str, *, migrate: bool) -> AsyncIterator[Store]:
+    async with (
+        open_database(settings, migrate=migrate) as dsn,
+        Store.open(dsn, process=process, direct=settings.database_direct_url) as store,
+    ):
+        yield store
 
 
 @asynccontextmanager
@@ -97,9 +106,8 @@ async def open_house(
     clock = SystemClock()
     key = service_key(_secret(settings.signing_key), settings.data_dir, clock, kept=kept)
     async with AsyncExitStack() as stack:
-        dsn = await stack.enter_async_context(open_database(settings, migrate=migrate))
         process = clock.mint("proc")
-        store = await stack.enter_async_context(Store.open(dsn, process=process))
+        store = await stack.enter_async_context(_open_store(settings, process, migrate=migrate))
         database = store.database
         statements = await _statements(key, store, clock)
         http = OutboundHttp(settings.http_allow_hosts)

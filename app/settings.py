@@ -43,6 +43,9 @@ class Settings(BaseSettings):
     database_url: str | None = Field(
         None, description="A Postgres 15 or newer; without it the embedded one is used"
     )
+    database_direct_url: str | None = Field(
+        None, description="The database itself, where TURNGATE_DATABASE_URL is a pooler's address"
+    )
     jwt_issuer: str | None = Field(None, description="Issuer of access tokens (iss)")
     jwt_audience: str = Field("turngate", description="Audience of access tokens (aud)")
     jwt_jwks: str | None = Field(

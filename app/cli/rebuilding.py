@@ -19,7 +19,8 @@ async def differences(
 ) -> list[Difference]:
     """What was stored otherwise than the log says. Raises StoreUnavailable."""
     async with running_database(settings.database_url, data_dir=settings.data_dir) as dsn:
-        return await rebuild(dsn, conversation_id=conversation_id, repair=repair)
+        lasting = settings.database_direct_url or dsn
+        return await rebuild(lasting, conversation_id=conversation_id, repair=repair)
 
 
 def told(found: Sequence[Difference], *, repair: bool) -> Iterator[str]:

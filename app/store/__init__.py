@@ -13,6 +13,6 @@ It decides nothing: what is written was decided in `service`. Where to look:
 - runs to be driven: `ready` says which is next, `wakes` enqueues it
 - the schema: `tables` with `tables_log`, `tables_runs`, `tables_access` and `table_base`, and
   `migrations`; `texts` is how text is kept
-- the server: `whereabouts`, `connections`, and the embedded one in `embedded`, `embedded_host` and
-  `embedded_keeper`; `private_file` keeps the keys of this machine
+- the server: `whereabouts`, `connections`, `poolers`, and the embedded one in `embedded`,
+  `embedded_host` and `embedded_keeper`; `private_file` keeps the keys of this machine
 """

@@ -35,6 +35,9 @@ GROUP_EVENTS: Final = 500
 BUSY_WAIT_S: Final = 0.002
 PASSING_WAIT_S: Final = 0.02
 
+# Waits for whoever is still writing there.
+_SETTLED: Final = """
+SELECT FROM conversations WHERE id = ANY($1::text[]) ORDER BY id FOR NO KEY UPDATE"""
 _COMMITTED: Final = "SELECT hash FROM events WHERE conversation_id = $1 AND seq = $2"
 
 
@@ -171,12 +174,18 @@ class Appender:
         ]
 
     async def _ask_the_log(self, batches: list[Batch]) -> dict[str, Answer]:
-        """After a lost connection: which batches were committed. The others are tried again."""
+        """After a lost connection: which batches were committed. The others are tried again.
+
+        Its session was ended, or else, behind a pooler, is waited for.
+        """
         answers: dict[str, Answer] = {}
+        ids = [batch.conversation_id for batch in batches]
         while len(answers) < len(batches):
             connection = await self._connection.get()
             try:
-                tails = await read_tails(connection, [b.conversation_id for b in batches])
+                if self._connection.is_pooled:
+                    await connection.execute(_SETTLED, ids)
+                tails = await read_tails(connection, ids)
                 for batch in batches:
                     found = await connection.fetchval(
                         _COMMITTED, batch.conversation_id, batch.after.seq
@@ -185,7 +194,7 @@ class Appender:
                     outcome = Outcome.DONE if is_there else Outcome.MOVED
                     tail = tails.get(batch.conversation_id)
                     answers[batch.conversation_id] = Answer(outcome, tail)
-            except LOST:
+            except (*LOST, *PASSING):
                 self._connection.drop()
                 answers.clear()
         return answers

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import asyncpg
 
 from app.errors import StoreUnavailable
+from app.store.poolers import address_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -50,13 +51,14 @@ PASSING: Final = (
     asyncpg.exceptions.InsufficientResourcesError,
 )
 
+# What a pooler keeps for each of its clients.
+_KEPT: Final = {"application_name": "turngate", "timezone": "UTC"}
 _SESSION: Final = {
-    "application_name": "turngate",
+    **_KEPT,
     "lock_timeout": f"{LOCK_TIMEOUT_S}s",
     # A request that hangs with a conversation locked must not hold it for ever.
     "idle_in_transaction_session_timeout": "60s",
     "jit": "off",
-    "timezone": "UTC",
 }
 # For connections with few statements, whose best plan does not depend on what they are about:
 # planning one of them anew takes as long as running it.
@@ -75,13 +77,7 @@ async def open_pool(
     """A pool of request connections. Raises StoreUnavailable."""
     try:
         return await asyncpg.create_pool(
-            dsn,
-            min_size=1,
-            max_size=largest,
-            reset=_keep_as_it_is,
-            timeout=CONNECT_TIMEOUT_S,
-            server_settings=dict(settings),
-            statement_cache_size=256,
+            min_size=1, max_size=largest, reset=_keep_as_it_is, **_options(dsn, settings)
         )
     except (*LOST, asyncpg.PostgresError) as error:
         raise StoreUnavailable(f"the database cannot be reached: {error}") from error
@@ -92,14 +88,20 @@ async def connect(
 ) -> asyncpg.Connection[asyncpg.Record]:
     """One connection outside of the pools. Raises StoreUnavailable."""
     try:
-        return await asyncpg.connect(
-            dsn,
-            timeout=CONNECT_TIMEOUT_S,
-            server_settings=dict(settings),
-            statement_cache_size=256,
-        )
+        return await asyncpg.connect(**_options(dsn, settings))
     except (*LOST, asyncpg.PostgresError) as error:
         raise StoreUnavailable(f"the database cannot be reached: {error}") from error
+
+
+def _options(url: str, settings: Mapping[str, str]) -> dict[str, Any]:
+    """How the driver connects. Behind a pooler the next statement may be in another session."""
+    address = address_of(url)
+    return {
+        "dsn": address.dsn,
+        "timeout": CONNECT_TIMEOUT_S,
+        "server_settings": dict(_KEPT if address.is_pooled else settings),
+        "statement_cache_size": 0 if address.is_pooled else 256,
+    }
 
 
 @asynccontextmanager
@@ -121,12 +123,13 @@ WHERE pid = $1 AND backend_start = $2"""
 class SteadyConnection:
     """One connection that is opened when it is needed, and again after it was lost.
 
-    A lost connection's session may still be at work on the server. It is ended before the next one
-    is handed out, so whatever it has not committed by then it never will.
+    A lost connection's session may still be at work on the server, holding locks. It is ended
+    before the next one is handed out; not behind a pooler, where it is somebody else's by then.
     """
 
     def __init__(self, dsn: str) -> None:
         self._dsn = dsn
+        self.is_pooled = address_of(dsn).is_pooled
         self._open: asyncpg.Connection[asyncpg.Record] | None = None
         self._session: asyncpg.Record | None = None
 
@@ -159,6 +162,8 @@ class SteadyConnection:
 
     async def _connected(self) -> asyncpg.Connection[asyncpg.Record]:
         connection = await connect(self._dsn, settings=_ROUTINE)
+        if self.is_pooled:
+            return connection
         try:
             if self._session is not None:
                 await connection.execute(_END, *self._session)

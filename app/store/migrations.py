@@ -22,7 +22,12 @@ if TYPE_CHECKING:
 HEAD: Final = "0002"
 SCRIPTS: Final = Path(__file__).parents[2] / "alembic"
 
-_LOCK: Final = "SELECT pg_advisory_lock(hashtextextended('turngate.migrate', 0))"
+# Held by a transaction, for behind a pooler nothing else lasts. Other replicas wait as long as it
+# takes, and this one is idle while the tables are altered in a transaction of their own.
+_FOR_EVER: Final = """
+SELECT set_config('lock_timeout', '0', true),
+    set_config('idle_in_transaction_session_timeout', '0', true)"""
+_LOCK: Final = "SELECT pg_advisory_xact_lock(hashtextextended('turngate.migrate', 0))"
 _HAS_VERSIONS: Final = "SELECT to_regclass('alembic_version') IS NOT NULL"
 _VERSION: Final = "SELECT version_num FROM alembic_version"
 _QUEUE_VERSION: Final = "SELECT obj_description(to_regnamespace($1), 'pg_namespace')"
@@ -42,13 +47,14 @@ async def migrate(dsn: str) -> bool:
     try:
         if await is_current(connection):
             return False
-        await connection.execute("SET lock_timeout = 0")
-        await connection.execute(_LOCK)
-        if await is_current(connection):
-            return False
-        # Alembic's command wants a loop of its own.
-        await asyncio.to_thread(_upgrade_tables, dsn)
-        await _upgrade_queue(connection)
+        async with connection.transaction():
+            await connection.execute(_FOR_EVER)
+            await connection.execute(_LOCK)
+            if await is_current(connection):
+                return False
+            # Alembic's command wants a loop of its own.
+            await asyncio.to_thread(_upgrade_tables, dsn)
+            await _upgrade_queue(connection)
     finally:
         await connection.close()
     return True

@@ -51,15 +51,20 @@ class Store:
 
     @staticmethod
     @asynccontextmanager
-    async def open(dsn: str, *, process: str, pool_size: int = POOL_SIZE) -> AsyncIterator[Store]:
+    async def open(
+        dsn: str, *, process: str, pool_size: int = POOL_SIZE, direct: str | None = None
+    ) -> AsyncIterator[Store]:
         """The store of a migrated database until the block ends. Raises StoreUnavailable.
 
-        `process` is an id of this process that no other has. What a block raises is passed on as it
-        is; appends that nobody has answered by the end of the block raise StoreUnavailable.
+        `process` is an id of this process that no other has. `direct` is the database's own address
+        where `dsn` is a pooler's: what listens uses it, and without it looks again and again. What
+        a block raises is passed on as it is; appends that nobody has answered by the end of the
+        block raise StoreUnavailable.
         """
+        lasting = direct or dsn
         pool = await open_pool(dsn, largest=pool_size)
         claiming = await open_pool(dsn, largest=CLAIM_POOL, settings=FORGETFUL)
-        writing, hinting = SteadyConnection(dsn), SteadyConnection(dsn)
+        writing, hinting = SteadyConnection(lasting), SteadyConnection(lasting)
         tails = Tails()
         signals = StoreSignals(hinting, sender=process)
         appender = Appender(writing, tails, committed=signals.committed)
@@ -70,7 +75,7 @@ class Store:
             yield Store(
                 database=StoreDatabase(pool, tails, committed=signals.committed),
                 leases=StoreLeases(claiming, appender),
-                queue=StoreQueue(dsn, pool),
+                queue=StoreQueue(lasting, pool),
                 signals=signals,
                 holds=StoreHolds(pool),
                 service_keys=StoreServiceKeys(pool),

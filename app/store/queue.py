@@ -19,6 +19,7 @@ from typing_extensions import override
 
 from app.errors import StoreUnavailable
 from app.store.connections import FORGETFUL, LOST, borrowed, open_pool
+from app.store.poolers import address_of
 from app.store.texts import unescape
 from app.store.transactions import KEY_LIFETIME
 from app.store.wakes import ENTRYPOINT, queries, queue_settings
@@ -150,14 +151,15 @@ class _Manager:
             self.broken.set()
             return
         try:
-            await self._dispatch(_WatchedDriver(pool, self._break))
+            hears = not address_of(dsn).is_pooled
+            await self._dispatch(_WatchedDriver(pool, self._break, hears=hears), hears=hears)
         except Exception:  # noqa: BLE001  # The root of a task: whatever ended it, the next takes over.
             _log.warning("queue.manager_ended", exc_info=True)
         finally:
             self.broken.set()
             pool.terminate()
 
-    async def _dispatch(self, driver: AsyncpgPoolDriver) -> None:
+    async def _dispatch(self, driver: AsyncpgPoolDriver, *, hears: bool) -> None:
         manager = QueueManager(queries(driver), channel=queue_settings().channel)
         manager.entrypoint(ENTRYPOINT)(self._wake)
         self._manager = manager
@@ -167,7 +169,7 @@ class _Manager:
             dequeue_timeout=DEQUEUE_TIMEOUT,
             batch_size=self._batch,
             max_concurrent_tasks=self._most,
-            shutdown_on_listener_failure=True,
+            shutdown_on_listener_failure=hears,
             heartbeat_timeout=HEARTBEAT_TIMEOUT,
             log_aggregation_interval=timedelta(0),
         )
@@ -178,11 +180,15 @@ class _Manager:
 
 
 class _WatchedDriver(AsyncpgPoolDriver):
-    """PgQueuer's driver that tells when a connection was lost, the listening one above all."""
+    """PgQueuer's driver that tells when a connection was lost, the listening one above all.
 
-    def __init__(self, pool: Pool, lost: Callable[[], None]) -> None:
+    Where it hears nothing, behind a pooler, the queue is looked at every DEQUEUE_TIMEOUT.
+    """
+
+    def __init__(self, pool: Pool, lost: Callable[[], None], *, hears: bool) -> None:
         super().__init__(pool)
         self._lost = lost
+        self._hears = hears
 
     @override
     async def fetch(self, query: str, *args: object) -> list[dict[str, object]]:
@@ -194,6 +200,9 @@ class _WatchedDriver(AsyncpgPoolDriver):
 
     @override
     async def add_listener(self, channel: str, callback: NotifyCallback) -> None:
+        if not self._hears:
+            return
+
         def heard(payload: str | bytes | bytearray) -> None:
             # Jobs that are done are deleted, and to hear of it brings nothing to do.
             if _DELETED.search(payload if isinstance(payload, str) else payload.decode()) is None:

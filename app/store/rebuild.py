@@ -19,6 +19,7 @@ from app.store.append import write_later_rounds
 from app.store.changes import rounds
 from app.store.connections import connect
 from app.store.numbering import Tail
+from app.store.poolers import address_of
 from app.store.projection_fact import Fact
 from app.store.projections import project
 from app.store.texts import escape
@@ -69,7 +70,7 @@ class Difference:
 
 _COPY: Final = """
 CREATE TEMP TABLE NAME (LIKE public.NAME INCLUDING DEFAULTS INCLUDING INDEXES)
-ON COMMIT DELETE ROWS"""
+ON COMMIT LATER"""
 
 _SCOPE: Final = """
 SELECT id FROM public.conversations
@@ -123,27 +124,36 @@ async def rebuild(
     try:
         names = (None if tenant is None else escape(tenant), conversation_id)
         scope = await connection.fetch(_SCOPE, *names)
-        for table in TABLES:
-            await connection.execute(_COPY.replace("NAME", table.name))
+        # Behind a pooler each conversation gets tables of its own: the next is in another session.
+        is_pooled = address_of(dsn).is_pooled
+        if not is_pooled:
+            await _make_copies(connection, "DELETE ROWS")
         found: list[Difference] = []
         for row in scope:
-            found += await _rebuild_one(connection, row["id"], repair)
+            async with connection.transaction(isolation=None if repair else "repeatable_read"):
+                if is_pooled:
+                    await _make_copies(connection, "DROP")
+                found += await _rebuild_one(connection, row["id"], repair)
     finally:
         await connection.close()
     return found
 
 
+async def _make_copies(connection: Connection, later: str) -> None:
+    for table in TABLES:
+        await connection.execute(_COPY.replace("NAME", table.name).replace("LATER", later))
+
+
 async def _rebuild_one(connection: Connection, conversation: str, repair: bool) -> list[Difference]:
-    async with connection.transaction(isolation=None if repair else "repeatable_read"):
-        if repair:
-            await connection.execute(_LOCK, conversation)
-        await _replay(connection, conversation)
-        found: list[Difference] = []
-        for table in TABLES:
-            differences = await _compare(connection, table, conversation)
-            if differences and repair:
-                await _put(connection, table, conversation)
-            found += differences
+    if repair:
+        await connection.execute(_LOCK, conversation)
+    await _replay(connection, conversation)
+    found: list[Difference] = []
+    for table in TABLES:
+        differences = await _compare(connection, table, conversation)
+        if differences and repair:
+            await _put(connection, table, conversation)
+        found += differences
     return found
 
 

@@ -2,7 +2,7 @@
 
 One connection of its own listens and notifies, in batches and outside of every append: a NOTIFY
 makes the transactions that use it commit one after the other. While the connection is down hints
-are lost, and readers find what they missed by reading.
+are lost, and readers find what they missed by reading; behind a pooler none is ever heard.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class StoreSignals:
         while True:
             connection = await self._connection.get()
             try:
-                if listening is not connection:
+                if listening is not connection and not self._connection.is_pooled:
                     await connection.add_listener(CHANNEL, self._heard)
                     listening = connection
                 await self._wait()

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from app.store.embedded import EmbeddedPostgres
+from app.store.poolers import check_address
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 async def running_database(url: str | None, *, data_dir: Path) -> AsyncIterator[str]:
     """The DSN of a database that runs until the block ends. Raises StoreUnavailable."""
     if url is not None:
+        await check_address(url)
         yield url
         return
     embedded = await asyncio.to_thread(EmbeddedPostgres.start, data_dir)
