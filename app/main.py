@@ -28,9 +28,12 @@ from app.service.conversations import Conversations
 from app.service.development import DEVELOPMENT_ISSUER, development_issuer
 from app.service.driver import Driver, DriverSettings
 from app.service.event_log import EventLog
+from app.service.expiry import Expiry
 from app.service.hold import HoldGate
 from app.service.hold_sharing import HoldSharing
 from app.service.keys import Keys
+from app.service.loading import Loader
+from app.service.questions import Questions
 from app.service.rates import Rates
 from app.service.runs import Runs
 from app.service.statements import Statements, service_key
@@ -135,6 +138,7 @@ async def open_house(
             agents=Agents(clock, catalogue=toolbox, knows_model=providers.knows),
             approvals=approvals,
             conversations=Conversations(clock),
+            questions=Questions(database=database, clock=clock, statements=statements),
             keys=Keys(clock),
             statements=statements,
             runs=runs,
@@ -149,7 +153,7 @@ async def open_house(
             driver = Driver(
                 database=database,
                 leases=store.leases,
-                binder=binder,
+                loader=Loader(binder, statements),
                 clock=clock,
                 pace=holds,
                 settings=DriverSettings(process, settings.lease_ttl_s, settings.max_steps),
@@ -181,7 +185,12 @@ def _supervisor(store: Store, settings: Settings, *, driver: Driver, edge: Edge)
     supervisor = Supervisor(
         queue=store.queue,
         driver=driver,
-        approvals=edge.approvals,
+        expiry=Expiry(
+            queue=store.queue,
+            approvals=edge.approvals,
+            questions=edge.questions,
+            clock=edge.clock,
+        ),
         clock=edge.clock,
         concurrency=settings.worker_concurrency,
         drain_s=settings.drain_s,

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from app.api.idempotency import Claim
     from app.service.approvals import Approvals
     from app.service.event_log import EventLog
+    from app.service.questions import Questions
     from app.service.rates import Rates
     from app.service.runs import Runs
     from app.service.statements import Statements
@@ -45,6 +46,7 @@ class Edge:
     agents: Agents
     approvals: Approvals
     conversations: Conversations
+    questions: Questions
     keys: Keys
     statements: Statements
     runs: Runs

@@ -6,6 +6,8 @@ from typing import ClassVar, Literal
 
 from app.log.payload import CoveredBy, JsonObject, Payload, Shape, WorkerRef
 
+QuestionStatus = Literal["pending", "answered", "auto_resolved", "cancelled"]
+QuestionOutcome = Literal["answered", "auto_resolved", "cancelled"]
 ApprovalStatus = Literal["pending", "approved", "denied", "expired", "cancelled", "superseded"]
 
 
@@ -122,12 +124,15 @@ class SessionApprovalEnded(Payload):
 
 
 class QuestionAsked(Payload):
-    """The questions of one `ask_question` call (service.md 5)."""
+    """The questions of one `ask_question` call (service.md 5).
+
+    The call it is about, and who may answer it, lie in the private column.
+    """
 
     TYPE: ClassVar[str] = "question.asked"
 
     id: str
-    status: Literal["pending", "answered", "auto_resolved", "cancelled"]
+    status: QuestionStatus
     run_id: str
     call_id: str
     questions: tuple[JsonObject, ...]
@@ -136,12 +141,15 @@ class QuestionAsked(Payload):
 
 
 class QuestionAnswered(Payload):
-    """The answers to one `ask_question` call."""
+    """Answers to questions of one `ask_question` call, or its end without any.
+
+    The service's signed statement of what it was told lies in the private column.
+    """
 
     TYPE: ClassVar[str] = "question.answered"
 
     question_id: str
     call_id: str
     answers: tuple[JsonObject, ...]
-    outcome: str
+    outcome: QuestionOutcome
     answered_by: str | None

@@ -5,6 +5,8 @@
 - `run.checkpointed`: the AgentRun document.
 - `delegate.started`: what the worker was given (`app.turn.worker`).
 - `approval.requested`: the reviewer programs that may decide, if there are any.
+- `question.asked`: the call that it is about, and who may answer beside the run's principal.
+- `question.answered`: the service's signed statement of what it was told; none of a cancelled one.
 - `approval.decided`: the evidence, the exact text of the signed decision, and nothing beside it:
   whatever else is known of a decision is read from the bytes that were signed.
 """
@@ -53,6 +55,32 @@ class SignedDecision:
             reason=payload.reason,
             sandbox_mode=payload.sandbox_mode,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionBinding:
+    """The call behind a question: the turn that emitted it, the digest of all its arguments.
+
+    Of the people who may answer it, the run's principal is not named.
+    """
+
+    turn_id: str
+    args_sha256: str
+    roles: tuple[str, ...] = ()
+    programs: tuple[str, ...] = ()
+
+    def encode(self) -> bytes:
+        """The private bytes of `question.asked`."""
+        return orjson.dumps(self)
+
+    @classmethod
+    def decode(cls, private: bytes | None) -> QuestionBinding:
+        """What was kept; a question without any is about no call and for nobody else."""
+        if private is None:
+            return cls("", "")
+        kept = orjson.loads(private)
+        people = {name: tuple(kept[name]) for name in ("roles", "programs")}
+        return cls(kept["turn_id"], kept["args_sha256"], **people)
 
 
 def encode_programs(programs: Sequence[str]) -> bytes | None:

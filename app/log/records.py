@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
+    from app.log.approvals import QuestionStatus
     from app.log.payload import UsageTotals
 
 RunStatus = Literal["queued", "running", "paused", "completed", "failed", "cancelled"]
@@ -133,6 +134,30 @@ class ApprovalRecord:
     refusals: int
     programs: tuple[str, ...] = ()
     decisions: tuple[DecisionRecord, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionRecord:
+    """The questions of one call: `card` is the data of their `question.asked`.
+
+    `answers` are those given so far, each with who gave it. The turn that emitted the call and the
+    digest of its arguments are what an answer is bound to.
+    """
+
+    id: str
+    tenant: str
+    conversation_id: str
+    run_id: str
+    call_id: str
+    principal: str
+    status: QuestionStatus
+    card: dict[str, Any]
+    expires_at: datetime | None
+    turn_id: str
+    args_sha256: str
+    roles: tuple[str, ...] = ()
+    programs: tuple[str, ...] = ()
+    answers: tuple[dict[str, Any], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

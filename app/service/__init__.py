@@ -7,9 +7,11 @@ imported here. Where to look:
 - what the service signs itself: `statements`
 - who gets in: `access`, `rates`, and on one's own machine `development`
 - the use cases, a noun each: `agents` (with `agent_spec` and `agent_check`), `runs`,
-  `conversations`, `approvals` (with `decisions`), `keys`, `event_log`, `tool_listing`
+  `conversations`, `approvals` (with `decisions`), `questions`, `keys`, `event_log`,
+  `tool_listing`
 - one turn of a run: `supervisor` takes it up and `driver` drives it, from `loading` (with `replay`,
-  `history`, `binding` and `consents`) past `recorder` and `limits` to `closing` (with `asking`);
-  `settle` ends what is left open by force
+  `active_time`, `open_questions`, `history`, `binding`, `consents` and `answers`) and `opening`
+  past `recorder` and `limits` to `closing` (with `asking`); `settle` ends what is left open by
+  force, `expiry` what is past its time
 - what readers get: `streams`, `subscriptions`, `wakeups`, and `hold` with `hold_sharing`
 """

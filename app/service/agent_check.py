@@ -196,9 +196,6 @@ def _schema_faults(spec: AgentSpec) -> Iterator[FieldFault]:
 
 def _unsupported(spec: AgentSpec) -> Iterator[FieldFault]:
     """A member that nothing would obey is refused: a rule that is passed over protects nobody."""
-    if ASK_QUESTION in spec.tools:
-        at = spec.tools.index(ASK_QUESTION)
-        yield FieldFault(f"/tools/{at}", f"{ASK_QUESTION!r} is not supported by this release yet")
     for name in _LATER:
         if getattr(spec, name) != type(spec).model_fields[name].default:
             yield FieldFault(f"/{name}", f"{name} is not supported by this release yet")

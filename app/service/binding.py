@@ -18,6 +18,7 @@ from app.policy.consent import Consent, ConsentRules
 from app.policy.grants import GrantPolicy
 from app.service.agent_spec import AgentSpec
 from app.turn.agent import BoundAgent
+from app.turn.texts import ASK_QUESTION
 
 if TYPE_CHECKING:
     from app.log.envelope import Event
@@ -76,6 +77,7 @@ class Binder:
             grant_policy=_policy(spec, now),
             execution_ceiling=_ceiling(spec) & _ceiling(now),
             output_schema=spec.output_schema,
+            asks_questions=ASK_QUESTION in spec.tools,
         )
         return Bound(spec, bound, executor, self._providers.provider(spec.model))
 

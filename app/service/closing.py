@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import TYPE_CHECKING, assert_never
 
 import orjson
@@ -19,7 +20,7 @@ from app.runctx.answer import (
     Trajectory,
     finish_answer_envelope,
 )
-from app.service.asking import requests
+from app.service.asking import question_asked, requests
 from app.turn.reply_facts import usage_totals
 from app.turn.result import EndedBy
 from app.turn.texts import redefined_reason
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from app.log.records import ApprovalRecord, RunRecord
     from app.service.binding import Bound
     from app.service.clock import Clock
+    from app.service.open_questions import OpenQuestions
     from app.turn.result import PendingApproval, TurnResult
 
 ENGINE_FORMAT = 1
@@ -49,8 +51,8 @@ class Turn:
     """One driven turn: whose it was, what it worked with, and where its AgentRun ended up.
 
     `executed` are the calls whose execution started in this turn or an earlier one, `asked` the
-    requests about open calls as they were when it began, by call id, and `outdated` the tools with
-    a standing consent to another definition.
+    requests about open calls as they were when it began, by call id, `questions` what was asked of
+    people and waits, and `outdated` the tools with a standing consent to another definition.
     """
 
     run: RunRecord
@@ -60,6 +62,7 @@ class Turn:
     machine: AgentRun
     executed: AbstractSet[str]
     asked: Mapping[str, ApprovalRecord]
+    questions: OpenQuestions
     outdated: AbstractSet[str]
 
     def trajectory(self) -> Trajectory:
@@ -129,12 +132,39 @@ def _pause(
         clock=clock,
     )
     opened = [event.payload.id for event in asked if isinstance(event.payload, ApprovalRequested)]
-    paused = RunPaused(approvals=(*kept, *opened), questions=())
+    waiting, posed = _questions(turn, result, clock)
+    paused = RunPaused(approvals=(*kept, *opened), questions=waiting)
     return [
         NewEvent(checkpoint, run_id=turn.run.id, turn_id=turn.turn_id, private=document),
         *asked,
+        *posed,
         NewEvent(paused, run_id=turn.run.id, turn_id=turn.turn_id),
     ]
+
+
+def _questions(
+    turn: Turn, result: TurnResult, clock: Clock
+) -> tuple[tuple[str, ...], list[NewEvent]]:
+    """The questions the pause waits for, in order, and those among them that are new."""
+    waiting: list[str] = []
+    posed: list[NewEvent] = []
+    calls = groupby(result.pending_questions, key=lambda one: one.call_id)
+    for call_id, pending in calls:
+        question = turn.questions.of_call(call_id)
+        if question is None:
+            question = clock.mint("ques")
+            posed.append(
+                question_asked(
+                    question,
+                    list(pending),
+                    run=turn.run,
+                    turn_id=turn.turn_id,
+                    bound=turn.bound,
+                    now=clock.now(),
+                )
+            )
+        waiting.append(question)
+    return tuple(waiting), posed
 
 
 def _end(turn: Turn, result: TurnResult) -> NewEvent:

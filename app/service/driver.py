@@ -13,17 +13,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-import orjson
 import structlog
 
-from app.engine.arguments import sha256_hex
 from app.errors import LeaseLost, StoreUnavailable
-from app.log.envelope import NewEvent
-from app.log.runs import ContextAssembled, RunResumed, RunStarted
 from app.service.asking import TAINTED_BY
 from app.service.closing import Turn, closing, failed
 from app.service.limits import DeadlinePassed, RunLimits, TokensSpent
-from app.service.loading import UnusableSchema, load
+from app.service.loading import UnusableSchema
+from app.service.opening import attempt_began, opening
 from app.service.recorder import TurnDrained, TurnRecorder
 from app.service.replay import stalled_turns
 from app.service.settle import settlements
@@ -34,13 +31,13 @@ from app.turn.run import run_turn
 from app.turn.transcript import steps_taken
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from datetime import datetime
 
+    from app.log.envelope import NewEvent
     from app.log.records import Lease
-    from app.service.binding import Binder, Bound
+    from app.service.binding import Bound
     from app.service.clock import Clock
-    from app.service.loading import Loaded
+    from app.service.loading import Loaded, Loader
     from app.service.ports import Database, Leases
     from app.service.recorder import Pace
     from app.service.replay import Standing
@@ -89,14 +86,14 @@ class Driver:
         *,
         database: Database,
         leases: Leases,
-        binder: Binder,
+        loader: Loader,
         clock: Clock,
         pace: Pace,
         settings: DriverSettings,
     ) -> None:
         self._database = database
         self._leases = leases
-        self._binder = binder
+        self._loader = loader
         self._clock = clock
         self._pace = pace
         self._settings = settings
@@ -163,17 +160,15 @@ class Driver:
         async with self._database.session(lease.tenant) as session:
             run = await session.run(lease.run.id)
         if run is not None and run.attempts == lease.run.attempts:
-            began = self._began(lease, settled=())
-            await self._leases.append(
-                lease, [NewEvent(began, run_id=run.id)], now=self._clock.now()
-            )
+            began = attempt_began(lease, worker=self._settings.worker)
+            await self._leases.append(lease, [began], now=self._clock.now())
 
     async def _drive(self, lease: Lease) -> None:
         try:
             async with self._database.session(lease.tenant) as session:
-                loaded = await load(session, self._binder, lease)
+                loaded = await self._loader.load(session, lease)
         except UnusableSchema as error:
-            began = NewEvent(self._began(lease, settled=()), run_id=lease.run.id)
+            began = attempt_began(lease, worker=self._settings.worker)
             await self._end_by_force(lease, [began], "output_invalid", str(error))
             return
         drive = _Drive(lease, self._clock.mint("turn"), self._clock.now(), loaded)
@@ -188,32 +183,14 @@ class Driver:
             clock=self._clock,
             pace=self._pace,
         )
-        recorder.stage(*self._opening(drive), at=drive.began)
+        first = opening(lease, drive.standing, turn_id=drive.turn_id, worker=self._settings.worker)
+        recorder.stage(*first, at=drive.began)
         recorder.draining = self._draining
         self._recorders.add(recorder)
         try:
             await self._turn(drive, recorder, limits.seconds_left())
         finally:
             self._recorders.discard(recorder)
-
-    def _opening(self, drive: _Drive) -> list[NewEvent]:
-        run = drive.lease.run
-        began = self._began(drive.lease, settled=drive.standing.settled)
-        opening = [NewEvent(began, run_id=run.id, turn_id=drive.turn_id)]
-        if run.started_at is None:
-            history = len(drive.standing.run.input_history())
-            kept = orjson.dumps({"before_run": run.id, "history_messages": history})
-            assembled = ContextAssembled(
-                sha256=sha256_hex(kept), size_bytes=len(kept), history_messages=history
-            )
-            opening.append(NewEvent(assembled, run_id=run.id, turn_id=drive.turn_id, private=kept))
-        return opening
-
-    def _began(self, lease: Lease, *, settled: Sequence[str]) -> RunStarted | RunResumed:
-        attempt, worker = lease.run.attempts + 1, self._settings.worker
-        if lease.run.started_at is None:
-            return RunStarted(attempt=attempt, worker=worker)
-        return RunResumed(attempt=attempt, worker=worker, approvals=tuple(settled))
 
     async def _turn(self, drive: _Drive, recorder: TurnRecorder, seconds: float | None) -> None:
         """Drive the turn with its text pump and its heartbeat beside it; then close it."""
@@ -261,6 +238,7 @@ class Driver:
             stream_tx=recorder,
             native_search_allowed=spec.native_search,
             session_approved_tools=drive.loaded.consents.standing,
+            question_answers=drive.loaded.answers,
             unattended=run.unattended,
             escalate_sandbox_denials=spec.escalate_sandbox_denials,
             untrusted_context_seed=drive.lease.tainted,
@@ -299,6 +277,7 @@ class Driver:
             machine=drive.standing.run,
             executed=drive.standing.executed | recorder.executed,
             asked=drive.loaded.asked,
+            questions=drive.standing.questions,
             outdated=drive.loaded.consents.outdated,
         )
         try:

@@ -12,17 +12,20 @@ from typing import TYPE_CHECKING
 from app.engine.output_schema import CompiledSchema
 from app.log.queries import LogScope
 from app.log.records import ConsentRecords
+from app.service.answers import verified_answers
 from app.service.consents import consents
 from app.service.replay import RUN_EVENTS, opens_conversation, standing
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from app.log.records import ApprovalRecord, Lease, RunRecord
     from app.service.binding import Binder, Bound
     from app.service.consents import Consents
     from app.service.ports import Session
     from app.service.replay import Standing
+    from app.service.statements import Statements
+    from app.turn.options import VerifiedAnswer
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,7 @@ class Loaded:
     schema: CompiledSchema | None
     standing: Standing
     consents: Consents
+    answers: Sequence[VerifiedAnswer]
     asked: Mapping[str, ApprovalRecord]
 
 
@@ -43,22 +47,36 @@ class UnusableSchema(ValueError):
     """No answer could match the agent's output schema: it is none, or not complete in itself."""
 
 
-async def load(session: Session, binder: Binder, lease: Lease) -> Loaded:
-    """Everything that driving the leased run takes. Raises MissingSnapshot, UnusableSchema."""
-    run = lease.run
-    scope = LogScope(run.conversation_id, run.id)
-    events = await session.events_of(scope, RUN_EVENTS)
-    created = next((event for event in events if event.type == "run.created"), None)
-    bound = binder.bind(lease.tenant, created, name=run.agent, present=lease.present)
-    schema = _compiled(bound.agent.output_schema)
-    given = await _given(session, run)
-    agreed = consents(run, given, bound.executor)
-    state = await standing(
-        session, run, events, decided=agreed.decided, output_schema=bound.agent.output_schema
-    )
-    by_id = {approval.id: approval for approval in given.approvals}
-    asked = {call_id: by_id[request] for call_id, request in state.requests().items()}
-    return Loaded(bound, schema, state, agreed, asked)
+@dataclass(frozen=True, slots=True)
+class Loader:
+    """Loads leased runs: agents are bound by `binder`, answers held against `statements`."""
+
+    binder: Binder
+    statements: Statements
+
+    async def load(self, session: Session, lease: Lease) -> Loaded:
+        """Everything that driving the leased run takes. Raises MissingSnapshot, UnusableSchema."""
+        run = lease.run
+        scope = LogScope(run.conversation_id, run.id)
+        events = await session.events_of(scope, RUN_EVENTS)
+        created = next((event for event in events if event.type == "run.created"), None)
+        bound = self.binder.bind(lease.tenant, created, name=run.agent, present=lease.present)
+        schema = _compiled(bound.agent.output_schema)
+        given = await _given(session, run)
+        agreed = consents(run, given, bound.executor)
+        answers = await verified_answers(self.statements, run, events)
+        state = await standing(
+            session, run, events, decided=agreed.decided, output_schema=bound.agent.output_schema
+        )
+        by_id = {approval.id: approval for approval in given.approvals}
+        asked = {call_id: by_id[request] for call_id, request in state.requests().items()}
+        return Loaded(bound, schema, state, agreed, _to_open_calls(answers, state), asked)
+
+
+def _to_open_calls(
+    answers: Sequence[VerifiedAnswer], state: Standing
+) -> tuple[VerifiedAnswer, ...]:
+    return tuple(one for one in answers if one.call_id not in state.answered)
 
 
 def _compiled(schema: Mapping[str, object] | None) -> CompiledSchema | None:

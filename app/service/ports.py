@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         KeyRecord,
         Lease,
         LockedApproval,
+        QuestionRecord,
         RunRecord,
         SessionApprovalRecord,
         StoredAnswer,
@@ -60,6 +61,11 @@ class Session(Protocol):
         """What people said about a run's calls, and about its conversation for good."""
         ...
 
+    async def question(self, question_id: str) -> QuestionRecord | None: ...
+    async def questions(
+        self, reach: Reach, page: Page, *, filters: Mapping[str, str]
+    ) -> list[QuestionRecord]: ...
+    async def run_questions(self, run_id: str) -> list[QuestionRecord]: ...
     async def session_approvals(self, conversation_id: str) -> list[SessionApprovalRecord]: ...
     async def agent(self, name: str) -> AgentRecord | None: ...
     async def agent_and_open_runs(
@@ -200,8 +206,12 @@ class Queue(Protocol):
         """Conversations with a ready run and no live lease, for the recovery sweep."""
         ...
 
-    async def overdue(self, now: datetime, limit: int) -> list[tuple[str, str]]:
+    async def overdue_approvals(self, now: datetime, limit: int) -> list[tuple[str, str]]:
         """(tenant, approval id) of approvals that are pending past their time."""
+        ...
+
+    async def overdue_questions(self, now: datetime, limit: int) -> list[tuple[str, str]]:
+        """(tenant, question id) of questions that are pending past their time."""
         ...
 
     async def forget_answers(self, now: datetime, limit: int) -> None:

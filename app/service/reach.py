@@ -11,6 +11,7 @@ if TYPE_CHECKING:
         ApprovalRecord,
         ConversationRecord,
         LockedApproval,
+        QuestionRecord,
         RunRecord,
     )
     from app.service.caller import Caller
@@ -39,6 +40,18 @@ def decides_as_program(caller: Caller, approval: ApprovalRecord) -> bool:
     """Whether the caller is one of the agent's reviewer programs and has no role beside that."""
     return caller.principal in approval.programs and caller.roles.isdisjoint(
         approval.card["required"]["roles"]
+    )
+
+
+def may_answer(caller: Caller, question: QuestionRecord) -> bool:
+    """Whether the caller is the run's principal, or one of the agent's approvers.
+
+    An answer is no consent, so `allow_self` does not keep the principal from it.
+    """
+    return (
+        caller.principal == question.principal
+        or not caller.roles.isdisjoint(question.roles)
+        or caller.principal in question.programs
     )
 
 
@@ -100,3 +113,16 @@ async def locked_approval(
     if not takes_part(caller, locked.conversation):
         raise NotFound("approval")
     return locked
+
+
+async def visible_question(session: Session, caller: Caller, question_id: str) -> QuestionRecord:
+    """The question, for who may answer it, for its conversation's people, and for admins."""
+    question = await session.question(question_id)
+    if question is None:
+        raise NotFound("question")
+    if caller.is_admin or may_answer(caller, question):
+        return question
+    conversation = await session.conversation(question.conversation_id)
+    if conversation is None or not takes_part(caller, conversation):
+        raise NotFound("question")
+    return question

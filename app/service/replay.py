@@ -15,7 +15,9 @@ from app.engine.errors import InvalidRunDocument, UnsupportedRunFormat
 from app.engine.messages import AssistantMessage, ToolCall
 from app.log.queries import LogScope
 from app.policy.capability import NO_CAPABILITIES
+from app.service.active_time import ActiveTime
 from app.service.history import HISTORY_EVENTS, fold_history, result_text, user_message
+from app.service.open_questions import OpenQuestions
 from app.turn.reply import answer_executed, answer_settled, replay_reply
 from app.turn.transcript import CallMark, LoggedCall, Note, Transcript
 
@@ -42,6 +44,8 @@ RUN_EVENTS: Final = (
     "message.assistant",
     "approval.requested",
     "approval.resolved",
+    "question.asked",
+    "question.answered",
     "tool.started",
     "tool.completed",
     "tool.failed",
@@ -52,26 +56,6 @@ PROGRESS_EVENTS: Final = ("run.started", "run.resumed", "run.paused", "step.comp
 _AFTER_CONVERSATION_CREATED: Final = 2
 # How often in a row an answer that does not match its schema is asked for again.
 OUTPUT_RETRIES: Final = 1
-
-
-@dataclass(slots=True)
-class ActiveTime:
-    """The time in which a run was worked on: from each start of a turn to its last event."""
-
-    seconds: float = 0.0
-    since: datetime | None = None
-    until: datetime | None = None
-
-    def began(self, at: datetime) -> None:
-        """A turn began; the one before it ended with its last event."""
-        self.ended()
-        self.since = self.until = at
-
-    def ended(self) -> None:
-        """Count the turn at hand."""
-        if self.since is not None and self.until is not None:
-            self.seconds += (self.until - self.since).total_seconds()
-        self.since = self.until = None
 
 
 @dataclass(slots=True)
@@ -92,6 +76,7 @@ class Standing:
     notes: list[Note] = field(default_factory=list)
     interrupted_attempt: int | None = None
     settled: list[str] = field(default_factory=list)
+    questions: OpenQuestions = field(default_factory=OpenQuestions)
     active: ActiveTime = field(default_factory=ActiveTime)
 
     def requests(self) -> dict[str, str]:
@@ -192,6 +177,8 @@ class _Fold:
             "message.assistant": self._reply,
             "approval.requested": self._asked,
             "approval.resolved": self._resolved,
+            "question.asked": self._question_asked,
+            "question.answered": lambda event: self.standing.questions.answered(event.data),
             "tool.started": self._started,
             "tool.completed": self._answered,
             "tool.failed": self._answered,
@@ -210,14 +197,18 @@ class _Fold:
 
     def _driven(self, event: Event) -> None:
         self.standing.turn_began = self.standing.turn_began or event.at
-        self.standing.settled = []
+        self._nothing_settled()
         self.standing.active.began(event.at)
 
     def _paused(self, _event: Event) -> None:
         self.standing.turns += 1
         self.standing.turn_began = None
-        self.standing.settled = []
+        self._nothing_settled()
         self.standing.active.ended()
+
+    def _nothing_settled(self) -> None:
+        self.standing.settled = []
+        self.standing.questions.settled = []
 
     def _attempt_began(self, event: Event) -> None:
         self.standing.interrupted_attempt = event.data["attempt"]
@@ -290,6 +281,12 @@ class _Fold:
         elif data["by"] == "session":
             # It is answered, so the turn that the session approval lets run need not say so again.
             self.standing.batch[call.call_id] = replace(call, approval_id=None)
+
+    def _question_asked(self, event: Event) -> None:
+        self.standing.questions.asked(event.data)
+        call = self.standing.batch.get(event.data["call_id"])
+        if call is not None:
+            self.standing.batch[call.call_id] = replace(call, mark=CallMark.ASKED)
 
     def _started(self, event: Event) -> None:
         call_id = event.data["call_id"]

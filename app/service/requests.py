@@ -53,6 +53,19 @@ class SignedPayload:
     canonical: str
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GivenAnswer:
+    """An answer to the question of that index: an option, free text, or the word to decide alone.
+
+    The edge sees to it that it is exactly one of the three.
+    """
+
+    index: int
+    option: int | None = None
+    text: str | None = None
+    declined: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Decided:
     """The approval after a decision; `persisted` is False when the same one was there already."""

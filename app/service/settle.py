@@ -1,7 +1,8 @@
 """Settling what a run leaves open when it ends by force: cancelled, timed out, out of means.
 
 Every emitted call has exactly one result in the log (service.md 6). A call that never started is
-settled as that; one in flight as interrupted, its effect unknown; its approvals as cancelled.
+settled as that; one in flight as interrupted, its effect unknown; its approvals and questions as
+cancelled.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from app.log.approvals import ApprovalResolved
+from app.log.approvals import ApprovalResolved, QuestionAnswered
 from app.log.calls import ToolSettled
 from app.log.envelope import NewEvent
 from app.log.queries import LogScope
@@ -70,7 +71,7 @@ def open_calls(events: Iterable[Event]) -> list[OpenCall]:
 
 
 async def settlements(session: Session, run: RunRecord) -> list[NewEvent]:
-    """The events that close a run's open calls and cancel its pending approvals."""
+    """The events that close a run's open calls and cancel what it asked people."""
     scope = LogScope(run.conversation_id, run.id)
     log = await session.events_of(scope, CALL_EVENTS)
     events = [
@@ -81,6 +82,20 @@ async def settlements(session: Session, run: RunRecord) -> list[NewEvent]:
             run_id=run.id,
         )
         for asked in await session.run_approvals(run.id)
+        if asked.status == "pending"
+    ]
+    events += [
+        NewEvent(
+            QuestionAnswered(
+                question_id=asked.id,
+                call_id=asked.call_id,
+                answers=(),
+                outcome="cancelled",
+                answered_by=None,
+            ),
+            run_id=run.id,
+        )
+        for asked in await session.run_questions(run.id)
         if asked.status == "pending"
     ]
     for call in open_calls(log):

@@ -1,7 +1,7 @@
 """The supervisor of a worker process: the owner of every task that drives a run.
 
 It takes woken conversations from the queue, claims them, drives them side by side up to a bound,
-and sweeps for what the queue cannot know: runs whose worker died, approvals past their time,
+and sweeps for what the queue cannot know: runs whose worker died, what is pending past its time,
 answers that nobody may ask for again.
 """
 
@@ -18,13 +18,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from app.log.records import Lease
-    from app.service.approvals import Approvals
     from app.service.clock import Clock
     from app.service.driver import Driver
+    from app.service.expiry import Expiry
     from app.service.ports import Queue
 
 SWEEP_S: Final = 1.0
-OVERDUE_AT_ONCE: Final = 100
 FORGOTTEN_AT_ONCE: Final = 1000
 
 log = structlog.get_logger("turngate.supervisor")
@@ -38,14 +37,14 @@ class Supervisor:
         *,
         queue: Queue,
         driver: Driver,
-        approvals: Approvals,
+        expiry: Expiry,
         clock: Clock,
         concurrency: int,
         drain_s: float,
     ) -> None:
         self._queue = queue
         self._driver = driver
-        self._approvals = approvals
+        self._expiry = expiry
         self._clock = clock
         self._concurrency = concurrency
         self._drain_s = drain_s
@@ -114,16 +113,12 @@ class Supervisor:
 
     async def _sweep(self) -> None:
         while True:
-            for sweep in (self._expire_overdue, self._take_stranded, self._forget_answers):
+            for sweep in (self._expiry.sweep, self._take_stranded, self._forget_answers):
                 try:
                     await sweep()
                 except StoreUnavailable:
                     log.warning("store.unavailable")
             await self._clock.sleep(SWEEP_S)
-
-    async def _expire_overdue(self) -> None:
-        for tenant, approval_id in await self._queue.overdue(self._clock.now(), OVERDUE_AT_ONCE):
-            await self._approvals.expire(tenant, approval_id)
 
     async def _take_stranded(self) -> None:
         for conversation_id in await self._queue.stranded():

@@ -153,19 +153,29 @@ EXECUTION_SETTLED = Kind(
 QUESTION_ASKED = Kind(
     "question_asked",
     """id text, conversation_id text, run_id text, call_id text, status text, card text,
-    asked_seq bigint, asked_at timestamptz, expires_at timestamptz""",
+    asked_seq bigint, asked_at timestamptz, expires_at timestamptz, roles text[], programs text[],
+    turn_id text, args_sha256 text""",
     """INSERT INTO questions (id, tenant, conversation_id, run_id, call_id, status, card, asked_seq,
-        asked_at, expires_at)
+        asked_at, expires_at, principal, roles, programs, turn_id, args_sha256)
     SELECT p.id, u.tenant, u.id, p.run_id, p.call_id, p.status, p.card::json, p.asked_seq,
-        p.asked_at, p.expires_at
-    FROM p JOIN u ON u.id = p.conversation_id""",
+        p.asked_at, p.expires_at, r.principal, p.roles, p.programs, p.turn_id, p.args_sha256
+    FROM p JOIN u ON u.id = p.conversation_id JOIN runs r ON r.id = p.run_id""",
 )
+
+# A call waits on until each of its questions has its answer (turn.md 7.2).
 
 QUESTION_ANSWERED = Kind(
     "question_answered",
-    "id text, conversation_id text, status text, answers text, answered_by text",
-    """UPDATE questions q
-    SET status = p.status, answers = p.answers::json, answered_by = p.answered_by
+    "id text, conversation_id text, outcome text, answers text",
+    """UPDATE questions q SET
+        status = CASE WHEN p.outcome = 'answered' AND coalesce(json_array_length(q.answers), 0)
+                + json_array_length(p.answers::json) < json_array_length(q.card->'questions')
+            THEN q.status ELSE p.outcome END,
+        answers = (SELECT json_agg(a.answer ORDER BY a.part, a.place) FROM (
+            SELECT 1, * FROM json_array_elements(coalesce(q.answers, '[]')) WITH ORDINALITY
+            UNION ALL
+            SELECT 2, * FROM json_array_elements(p.answers::json) WITH ORDINALITY
+        ) AS a(part, answer, place))
     FROM p JOIN u ON u.id = p.conversation_id
     WHERE q.id = p.id AND q.conversation_id = u.id AND q.status = 'pending'""",
 )

@@ -6,7 +6,7 @@ from base64 import b64encode
 from typing import TYPE_CHECKING, Any
 
 from app.log import approvals
-from app.log.private import SignedDecision, decode_programs
+from app.log.private import QuestionBinding, SignedDecision, decode_programs
 from app.store import kinds
 from app.store.changes import Change
 from app.store.projection_fact import own_run
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from app.log.payload import Payload
     from app.store.projection_fact import Fact
-
-_OUTCOMES = frozenset({"answered", "auto_resolved", "cancelled"})
 
 
 def _approval_requested(fact: Fact, payload: approvals.ApprovalRequested) -> list[Change]:
@@ -137,14 +135,15 @@ def _approval_resolved(fact: Fact, payload: approvals.ApprovalResolved) -> list[
             resolved_by=payload.by,
             superseded_by=payload.superseded_by,
         ),
-        _pause_settled(fact, approval_id),
+        _pause_settled(fact, settled=[approval_id]),
     ]
 
 
-def _pause_settled(fact: Fact, settled: str) -> Change:
+def _pause_settled(fact: Fact, *, settled: list[str], after: str | None = None) -> Change:
+    """The pause may be over: `settled` are settled beside this, `after` must be written before."""
     run_id = own_run(fact)
-    row = {"id": run_id, "conversation_id": fact.event.conversation_id, "settled": [settled]}
-    reads = frozenset({f"pause:{run_id}"})
+    row = {"id": run_id, "conversation_id": fact.event.conversation_id, "settled": settled}
+    reads = frozenset({f"pause:{run_id}"} if after is None else {f"pause:{run_id}", after})
     return Change(kinds.PAUSE_SETTLED, row, writes=f"run:{run_id}", reads=reads)
 
 
@@ -163,6 +162,7 @@ def _session_approval_ended(fact: Fact, payload: approvals.SessionApprovalEnded)
 
 
 def _question_asked(fact: Fact, payload: approvals.QuestionAsked) -> list[Change]:
+    binding = QuestionBinding.decode(fact.event.private)
     row = {
         "id": payload.id,
         "conversation_id": fact.event.conversation_id,
@@ -173,22 +173,36 @@ def _question_asked(fact: Fact, payload: approvals.QuestionAsked) -> list[Change
         "asked_seq": fact.event.seq,
         "asked_at": fact.at,
         "expires_at": payload.expires_at,
+        "roles": escape_all(binding.roles),
+        "programs": escape_all(binding.programs),
+        "turn_id": escape(binding.turn_id),
+        "args_sha256": binding.args_sha256,
     }
-    marks = frozenset({f"pause:{payload.run_id}"})
-    return [Change(kinds.QUESTION_ASKED, row, writes=f"question:{payload.id}", marks=marks)]
+    return [
+        Change(
+            kinds.QUESTION_ASKED,
+            row,
+            writes=f"question:{payload.id}",
+            marks=frozenset({f"pause:{payload.run_id}"}),
+            reads=frozenset({f"created:{payload.run_id}"}),
+        )
+    ]
 
 
 def _question_answered(fact: Fact, payload: approvals.QuestionAnswered) -> list[Change]:
+    subject = f"question:{payload.question_id}"
     row = {
         "id": payload.question_id,
         "conversation_id": fact.event.conversation_id,
-        "status": payload.outcome if payload.outcome in _OUTCOMES else "answered",
-        "answers": json_text(list(payload.answers)),
-        "answered_by": None if payload.answered_by is None else escape(payload.answered_by),
+        "outcome": payload.outcome,
+        "answers": json_text(
+            [answer | {"answered_by": payload.answered_by} for answer in payload.answers]
+        ),
     }
     return [
-        Change(kinds.QUESTION_ANSWERED, row, writes=f"question:{payload.question_id}"),
-        _pause_settled(fact, payload.question_id),
+        Change(kinds.QUESTION_ANSWERED, row, writes=subject),
+        # Whether that was the last of its questions is known when the row has been written.
+        _pause_settled(fact, settled=[], after=subject),
     ]
 
 

@@ -65,6 +65,24 @@ PENDING_QUESTIONS: Final = """
 SELECT run_id, id, call_id, expires_at FROM questions
 WHERE tenant = $1 AND run_id = ANY($2::text[]) AND status = 'pending' ORDER BY asked_seq"""
 
+_QUESTIONS: Final = "SELECT q.* FROM questions q WHERE q.tenant = $1 AND CONDITION"
+
+QUESTION: Final = _QUESTIONS.replace("CONDITION", "q.id = $2")
+
+RUN_QUESTIONS: Final = _QUESTIONS.replace("CONDITION", "q.run_id = $2 ORDER BY q.asked_seq")
+
+# Those that the principal ($2) can see as a party to the conversation or may answer ($5: roles).
+QUESTIONS: Final = _QUESTIONS.replace(
+    "CONDITION",
+    """($2::text IS NULL OR q.principal = $2 OR q.roles && $5::text[] OR $2 = ANY(q.programs)
+        OR EXISTS (SELECT FROM conversations c WHERE c.id = q.conversation_id
+            AND (c.principal = $2 OR c.participants @> ARRAY[$2::text])))
+    AND ($3::text IS NULL OR q.id < $3)
+    AND ($6::text IS NULL OR q.status = $6)
+    AND ($7::text IS NULL OR q.run_id = $7)
+ORDER BY q.id DESC LIMIT $4""",
+)
+
 SESSION_APPROVALS: Final = """
 SELECT * FROM session_approvals WHERE tenant = $1 AND conversation_id = $2 ORDER BY at, tool"""
 

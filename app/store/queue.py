@@ -56,8 +56,10 @@ WHERE r.ended_at IS NULL AND r.status IN ('queued', 'running')
 ORDER BY id LIMIT $1"""
 
 _OVERDUE: Final = """
-SELECT tenant, id FROM approvals WHERE status = 'pending' AND expires_at <= $1
+SELECT tenant, id FROM TABLE WHERE status = 'pending' AND expires_at <= $1
 ORDER BY expires_at LIMIT $2"""
+_OVERDUE_APPROVALS: Final = _OVERDUE.replace("TABLE", "approvals")
+_OVERDUE_QUESTIONS: Final = _OVERDUE.replace("TABLE", "questions")
 
 # A key that is being taken anew at this moment is left to whoever takes it. Materialized, since a
 # plan that looked for old keys again, row by row, would find more of them than the limit.
@@ -110,16 +112,23 @@ class StoreQueue:
             rows = await connection.fetch(_STRANDED, STRANDED)
         return [row["id"] for row in rows]
 
-    async def overdue(self, now: datetime, limit: int) -> list[tuple[str, str]]:
+    async def overdue_approvals(self, now: datetime, limit: int) -> list[tuple[str, str]]:
         """(tenant, approval id) of approvals that are pending past their time."""
-        async with borrowed(self._pool) as connection:
-            rows = await connection.fetch(_OVERDUE, now, limit)
-        return [(unescape(row["tenant"]), row["id"]) for row in rows]
+        return await self._overdue(_OVERDUE_APPROVALS, now, limit)
+
+    async def overdue_questions(self, now: datetime, limit: int) -> list[tuple[str, str]]:
+        """(tenant, question id) of questions that are pending past their time."""
+        return await self._overdue(_OVERDUE_QUESTIONS, now, limit)
 
     async def forget_answers(self, now: datetime, limit: int) -> None:
         """Remove idempotency keys of any tenant whose answer nobody may ask for any more."""
         async with borrowed(self._pool) as connection:
             await connection.execute(_FORGET_ANSWERS, now - KEY_LIFETIME, limit)
+
+    async def _overdue(self, query: str, now: datetime, limit: int) -> list[tuple[str, str]]:
+        async with borrowed(self._pool) as connection:
+            rows = await connection.fetch(query, now, limit)
+        return [(unescape(row["tenant"]), row["id"]) for row in rows]
 
 
 class _Manager:

@@ -19,6 +19,7 @@ from app.log.records import (
     LockedApproval,
     PendingApprovalItem,
     PendingQuestionItem,
+    QuestionRecord,
     RunRecord,
     SessionApprovalRecord,
 )
@@ -149,6 +150,26 @@ def _approval(rows: Sequence[asyncpg.Record]) -> ApprovalRecord:
         refusals=row["refusals"],
         programs=tuple(unescape(program) for program in row["programs"]),
         decisions=tuple(_decision(item) for item in rows if item["d_approver"] is not None),
+    )
+
+
+def question(row: asyncpg.Record) -> QuestionRecord:
+    """A row of questions."""
+    return QuestionRecord(
+        id=row["id"],
+        tenant=unescape(row["tenant"]),
+        conversation_id=row["conversation_id"],
+        run_id=row["run_id"],
+        call_id=unescape(row["call_id"]),
+        principal=unescape(row["principal"]),
+        status=row["status"],
+        card=orjson.loads(row["card"]),
+        expires_at=row["expires_at"],
+        turn_id=unescape(row["turn_id"]),
+        args_sha256=row["args_sha256"],
+        roles=_texts(row["roles"]),
+        programs=_texts(row["programs"]),
+        answers=() if row["answers"] is None else tuple(orjson.loads(row["answers"])),
     )
 
 

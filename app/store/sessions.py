@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         ConsentRecords,
         ConversationRecord,
         KeyRecord,
+        QuestionRecord,
         RunRecord,
         SessionApprovalRecord,
     )
@@ -96,6 +97,25 @@ class StoreSession:
         """What people said about a run's calls, and about its conversation for good."""
         where = (escape(conversation_id), escape(run_id))
         return records.consents(await self._rows(approval_queries.CONSENTS, *where), run_id)
+
+    async def question(self, question_id: str) -> QuestionRecord | None:
+        """The questions of one call."""
+        row = await self._row(queries.QUESTION, escape(question_id))
+        return None if row is None else records.question(row)
+
+    async def questions(
+        self, reach: Reach, page: Page, *, filters: Mapping[str, str]
+    ) -> list[QuestionRecord]:
+        """Newest first; filters: status, run_id; the cursor is an id."""
+        roles = [escape(role) for role in sorted(reach.roles)]
+        wanted = _filters(filters, ("status", "run_id"))
+        rows = await self._rows(queries.QUESTIONS, *_within(reach, page), roles, *wanted)
+        return [records.question(row) for row in rows]
+
+    async def run_questions(self, run_id: str) -> list[QuestionRecord]:
+        """All of a run's questions, in the order in which they were asked."""
+        rows = await self._rows(queries.RUN_QUESTIONS, escape(run_id))
+        return [records.question(row) for row in rows]
 
     async def session_approvals(self, conversation_id: str) -> list[SessionApprovalRecord]:
         """The standing consents of a conversation."""

@@ -156,10 +156,19 @@ class ToolExecution(SQLModel, table=True):
 
 
 class Question(SQLModel, table=True):
-    """The questions of one `ask_question` call."""
+    """The questions of one `ask_question` call; `card` is the data of its `question.asked`."""
 
     __tablename__: ClassVar[str] = "questions"
-    __table_args__ = (not_empty(), Index(None, "run_id"))
+    __table_args__ = (
+        not_empty(),
+        Index(None, "run_id"),
+        Index(None, "tenant", sql("id DESC")),
+        Index(
+            "ix_questions_expiring",
+            "expires_at",
+            postgresql_where=sql("status = 'pending'"),
+        ),
+    )
 
     id: str = text(key=True)
     tenant: str = text()
@@ -169,10 +178,14 @@ class Question(SQLModel, table=True):
     status: str = text()
     card: dict[str, Any] = document()
     answers: list[Any] | None = document(null=True)
-    answered_by: str | None = text(null=True)
     asked_seq: int = number()
     asked_at: datetime = time()
     expires_at: datetime | None = time(null=True)
+    principal: str = text()
+    roles: list[str] = texts()
+    programs: list[str] = texts()
+    turn_id: str = text()
+    args_sha256: str = text()
 
 
 class SessionApproval(SQLModel, table=True):

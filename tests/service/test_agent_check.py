@@ -36,6 +36,7 @@ def rule(**members: Any) -> dict[str, Any]:
 SOUND = [
     Case("the least", {}),
     Case("tools and a server", {"tools": ["http_post", "github:*"]}),
+    Case("questions", {"tools": ["http_post", "ask_question"]}),
     Case("a rule for questions", {"approval": {"ask_question": "allow"}}),
     Case("rules for what may come", {"approval": {"jira:*": "veto", "jira__open": "ask"}}),
     Case("a rule for all", {"approval": {"*": "allow"}, "tools": ["files_read"]}),
@@ -141,7 +142,6 @@ def test_what_does_not_hold_is_named(case: Case) -> None:
 
 
 LATER = [
-    Case("questions", {"tools": ["http_post", "ask_question"]}, ("/tools/1",)),
     Case(
         "a deny rule with a condition",
         rule(action="deny", when={"pointer": "/url", "pattern": "x"}),

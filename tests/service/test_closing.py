@@ -12,6 +12,7 @@ from app.log.approvals import ApprovalRequested, ApprovalResolved
 from app.log.payload import UsageTotals
 from app.log.runs import Envelope, RunCompleted, RunFailed, RunPaused
 from app.service.closing import Turn, closing
+from app.service.open_questions import OpenQuestions
 from app.turn.ports import FailureKind
 from app.turn.result import EndedBy, MidStreamFailure, TurnFailure, TurnResult
 from tests.service.turns import bound, machine, pending, result
@@ -32,6 +33,7 @@ def events(of: TurnResult, **turn: Any) -> list[NewEvent]:
         "machine": machine(),
         "executed": frozenset(),
         "asked": {},
+        "questions": OpenQuestions(),
         "outdated": frozenset(),
     }
     return closing(Turn(**(plain | turn)), of, tainted_by=(), clock=SteppedClock())

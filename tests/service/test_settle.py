@@ -11,7 +11,7 @@ from tests.support.logbook import Logbook, tool_call
 from tests.support.records import approval_record, run_record
 
 if TYPE_CHECKING:
-    from app.log.records import ApprovalRecord
+    from app.log.records import ApprovalRecord, QuestionRecord
     from app.service.ports import Session
 
 
@@ -20,9 +20,13 @@ class Read(Logbook):
     """The log with the run's approvals beside it."""
 
     approvals: list[ApprovalRecord] = field(default_factory=list)
+    questions: list[QuestionRecord] = field(default_factory=list)
 
     async def run_approvals(self, run_id: str) -> list[ApprovalRecord]:
         return self.approvals
+
+    async def run_questions(self, run_id: str) -> list[QuestionRecord]:
+        return self.questions
 
 
 def with_calls(count: int) -> tuple[Read, list[str]]:

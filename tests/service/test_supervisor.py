@@ -48,10 +48,13 @@ class ShakyQueue:
             raise StoreUnavailable("the database is gone")
         return await self.house.store.queue.stranded()
 
-    async def overdue(self, now: datetime, limit: int) -> list[tuple[str, str]]:
+    async def overdue_approvals(self, now: datetime, limit: int) -> list[tuple[str, str]]:
         if self.failures:
             raise StoreUnavailable("the database is gone")
-        return await self.house.store.queue.overdue(now, limit)
+        return await self.house.store.queue.overdue_approvals(now, limit)
+
+    async def overdue_questions(self, now: datetime, limit: int) -> list[tuple[str, str]]:
+        return await self.house.store.queue.overdue_questions(now, limit)
 
     async def forget_answers(self, now: datetime, limit: int) -> None:
         return
@@ -63,7 +66,7 @@ def supervisor(
     return Supervisor(
         queue=queue or house.store.queue,
         driver=house.driver,
-        approvals=house.approvals,
+        expiry=house.expiry(queue),
         clock=house.clock,
         concurrency=concurrency,
         drain_s=drain_s,

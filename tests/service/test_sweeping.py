@@ -19,7 +19,7 @@ def supervisor_of(house: House) -> Supervisor:
     return Supervisor(
         queue=house.store.queue,
         driver=house.driver,
-        approvals=house.approvals,
+        expiry=house.expiry(),
         clock=house.clock,
         concurrency=8,
         drain_s=20.0,

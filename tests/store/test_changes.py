@@ -94,7 +94,7 @@ def test_what_takes_the_place_of_an_approval_follows_what_it_gave() -> None:
 
 def test_two_answers_settle_a_pause_once() -> None:
     events = [question_answered("ques_1", RUN), question_answered("ques_2", RUN)]
-    assert kinds_of(*events) == [["pause_settled", "question_answered", "question_answered"]]
+    assert kinds_of(*events) == [["question_answered", "question_answered"], ["pause_settled"]]
 
 
 def test_an_approval_that_follows_is_waited_for_too() -> None:

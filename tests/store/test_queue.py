@@ -204,10 +204,12 @@ async def test_overdue_approvals_are_those_pending_past_their_time(
         approval_requested(endless, run_id, talk.id),
         resolved(settled, run_id, "approved"),
     )
-    assert (tenant, due) not in await store.queue.overdue(after(59), 1000)
-    overdue = [item for item in await store.queue.overdue(after(60), 1000) if item[0] == tenant]
+    assert (tenant, due) not in await store.queue.overdue_approvals(after(59), 1000)
+    overdue = [
+        item for item in await store.queue.overdue_approvals(after(60), 1000) if item[0] == tenant
+    ]
     assert overdue == [(tenant, due)]
-    assert len(await store.queue.overdue(after(999), 1)) == 1
+    assert len(await store.queue.overdue_approvals(after(999), 1)) == 1
 
 
 async def test_keys_are_forgotten_a_day_after_their_first_use(store: Store, tenant: str) -> None:

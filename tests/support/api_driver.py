@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING, Any
 from app.providers.directory import ProviderDirectory
 from app.service.binding import Binder
 from app.service.driver import Driver, DriverSettings
+from app.service.loading import Loader
+from app.service.statements import Statements
 from app.tools.builtin import NO_SHELL, builtin_tools
 from app.tools.http import OutboundHttp
 from app.tools.registry import ToolRegistry
 from app.tools.toolbox import Toolbox
+from tests.support.api_world import SERVICE
 from tests.support.clock import PlayedClock
 from tests.support.house import Unheld
 from tests.trust.signer import Signer
@@ -59,7 +62,10 @@ class ApiDriver:
         driver = Driver(
             database=world.store.database,
             leases=world.store.leases,
-            binder=Binder(toolbox=toolbox, providers=models),
+            loader=Loader(
+                Binder(toolbox=toolbox, providers=models),
+                Statements(SERVICE, world.store.service_keys),
+            ),
             clock=clock,
             pace=Unheld(),
             settings=DriverSettings("api-driver", 60.0),

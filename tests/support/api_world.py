@@ -23,6 +23,7 @@ from app.service.development import DEVELOPMENT_ISSUER, DevelopmentIssuer, Token
 from app.service.event_log import EventLog
 from app.service.hold import HoldGate
 from app.service.keys import Keys
+from app.service.questions import Questions
 from app.service.runs import Runs
 from app.service.statements import Statements
 from app.service.streams import StreamLimits, Streams
@@ -183,6 +184,7 @@ def edge_of(store: Store, clock: SteppedClock, *, open_runs: int = 1000) -> Edge
     binder = Binder(toolbox=toolbox, providers=providers)
     wakeups = Wakeups(clock)
     wakeups.listen(store.signals)
+    statements = Statements(SERVICE, store.service_keys)
     return Edge(
         database=database,
         clock=clock,
@@ -192,8 +194,9 @@ def edge_of(store: Store, clock: SteppedClock, *, open_runs: int = 1000) -> Edge
         agents=Agents(clock, catalogue=toolbox, knows_model=providers.knows),
         approvals=Approvals(database=database, clock=clock, binder=binder),
         conversations=Conversations(clock),
+        questions=Questions(database=database, clock=clock, statements=statements),
         keys=Keys(clock),
-        statements=Statements(SERVICE, store.service_keys),
+        statements=statements,
         runs=Runs(database=database, clock=clock, wakeups=wakeups, open_runs=open_runs),
         tools=ToolListing(toolbox),
         streams=Streams(

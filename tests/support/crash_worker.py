@@ -19,12 +19,14 @@ from app.providers.directory import ProviderDirectory
 from app.service.binding import Binder
 from app.service.clock import SystemClock
 from app.service.driver import Driver, DriverSettings
+from app.service.loading import Loader
+from app.service.statements import Statements
 from app.store.open import Store
 from app.tools.builtin import builtin_tools
 from app.tools.http import OutboundHttp
 from app.tools.registry import ToolRegistry
 from app.tools.toolbox import Toolbox
-from tests.support.house import Unheld
+from tests.support.house import SERVICE_KEY, Unheld
 from tests.support.killed import DeadlyLeases
 
 if TYPE_CHECKING:
@@ -45,7 +47,10 @@ async def driver_on(store: Store, leases: Leases, *, host: str) -> AsyncIterator
         yield Driver(
             database=store.database,
             leases=leases,
-            binder=Binder(toolbox=toolbox, providers=ProviderDirectory(clock)),
+            loader=Loader(
+                Binder(toolbox=toolbox, providers=ProviderDirectory(clock)),
+                Statements(SERVICE_KEY, store.service_keys),
+            ),
             clock=clock,
             pace=Unheld(),
             settings=DriverSettings("crash-worker", 60.0),

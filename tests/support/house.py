@@ -26,8 +26,12 @@ from app.service.approvals import Approvals
 from app.service.binding import Binder
 from app.service.caller import Caller
 from app.service.driver import Driver, DriverSettings
-from app.service.requests import DecisionDraft, RunRequest
+from app.service.expiry import Expiry
+from app.service.loading import Loader
+from app.service.questions import Questions
+from app.service.requests import DecisionDraft, GivenAnswer, RunRequest
 from app.service.runs import Runs
+from app.service.statements import Statements
 from app.service.wakeups import Wakeups
 from app.tools.registry import ToolRegistry
 from app.tools.toolbox import Toolbox
@@ -40,12 +44,13 @@ from tests.support.recorded_script import RecordedScript
 
 if TYPE_CHECKING:
     from app.log.envelope import Event
-    from app.log.records import ApprovalRecord, Lease, RunRecord
-    from app.service.ports import Leases
+    from app.log.records import ApprovalRecord, Lease, QuestionRecord, RunRecord
+    from app.service.ports import Leases, Queue
     from app.service.requests import Decided
     from app.store.open import Store
 
 LEASE_S = 60.0
+SERVICE_KEY = derive_signing_key(bytes(range(40)))
 PEOPLE = frozenset({"runs:read", "runs:write", "approvals:read", "approvals:decide"})
 
 
@@ -108,6 +113,11 @@ class Person:
         """Refuse the call."""
         return await self.decide(approval, "deny", **draft)
 
+    async def answer(self, question: QuestionRecord, *given: GivenAnswer) -> QuestionRecord:
+        """Answer questions."""
+        async with self.house.store.database.transaction(self.house.tenant) as tx:
+            return await self.house.questions.answer(tx, self.caller, question.id, given)
+
 
 @dataclass
 class House:
@@ -133,15 +143,26 @@ class House:
         self.binder = Binder(toolbox=toolbox, providers=self.script)
         self.wakeups = Wakeups(self.clock)
         self.wakeups.listen(self.store.signals)
+        self.statements = Statements(SERVICE_KEY, self.store.service_keys)
+        self.questions = Questions(database=database, clock=self.clock, statements=self.statements)
         self.approvals = Approvals(database=database, clock=self.clock, binder=self.binder)
         self.runs = Runs(database=database, clock=self.clock, wakeups=self.wakeups, open_runs=1000)
         self.driver = Driver(
             database=database,
             leases=self.leases or self.store.leases,
-            binder=self.binder,
+            loader=Loader(self.binder, self.statements),
             clock=self.clock,
             pace=Unheld(),
             settings=DriverSettings(self.worker, self.lease_s),
+        )
+
+    def expiry(self, queue: Queue | None = None) -> Expiry:
+        """What ends whatever is overdue, by the store's queue unless it is given another."""
+        return Expiry(
+            queue=queue or self.store.queue,
+            approvals=self.approvals,
+            questions=self.questions,
+            clock=self.clock,
         )
 
     async def person(self, sub: str = "alice", *roles: str, scopes: Any = PEOPLE) -> Person:
@@ -210,6 +231,11 @@ class House:
         """All of the run's approvals."""
         async with self.store.database.session(self.tenant) as session:
             return await session.run_approvals(run.id)
+
+    async def questions_of(self, run: RunRecord) -> list[QuestionRecord]:
+        """All of the run's questions."""
+        async with self.store.database.session(self.tenant) as session:
+            return await session.run_questions(run.id)
 
     async def events(self, run: RunRecord) -> list[Event]:
         """The run's events."""

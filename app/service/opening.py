@@ -1,0 +1,48 @@
+"""The events with which a worker takes a run up (service.md 6: `run.started`, `run.resumed`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import orjson
+
+from app.engine.arguments import sha256_hex
+from app.log.envelope import NewEvent
+from app.log.runs import ContextAssembled, RunResumed, RunStarted
+
+if TYPE_CHECKING:
+    from app.log.records import Lease
+    from app.service.replay import Standing
+
+
+def attempt_began(lease: Lease, *, worker: str) -> NewEvent:
+    """An attempt that got nowhere, so that the log counts it."""
+    return NewEvent(_began(lease, worker, None), run_id=lease.run.id)
+
+
+def opening(lease: Lease, standing: Standing, *, turn_id: str, worker: str) -> list[NewEvent]:
+    """The first events of a turn; those of a run's first turn say what its context is made of."""
+    run = lease.run
+    events = [NewEvent(_began(lease, worker, standing), run_id=run.id, turn_id=turn_id)]
+    if run.started_at is None:
+        history = len(standing.run.input_history())
+        kept = orjson.dumps({"before_run": run.id, "history_messages": history})
+        assembled = ContextAssembled(
+            sha256=sha256_hex(kept), size_bytes=len(kept), history_messages=history
+        )
+        events.append(NewEvent(assembled, run_id=run.id, turn_id=turn_id, private=kept))
+    return events
+
+
+def _began(lease: Lease, worker: str, standing: Standing | None) -> RunStarted | RunResumed:
+    attempt = lease.run.attempts + 1
+    if lease.run.started_at is None:
+        return RunStarted(attempt=attempt, worker=worker)
+    if standing is None:
+        return RunResumed(attempt=attempt, worker=worker)
+    return RunResumed(
+        attempt=attempt,
+        worker=worker,
+        approvals=tuple(standing.settled),
+        questions=tuple(standing.questions.settled),
+    )
