@@ -1,8 +1,10 @@
-"""The appender: one task that groups what all runs of this process want to append.
+"""The appender: it groups what all runs of this process want to append.
 
-Callers await their commit; a group is one statement and one transaction. Cancelling a caller is
-safe: its events are committed or they are not. A fault in one conversation's events fails that
-conversation alone, and a lost connection is answered by asking the log what was committed.
+Callers await their commit; a group is one statement and one transaction. There are lanes, each with
+a connection of its own: while the database writes the group of one, another numbers and hashes the
+next. A conversation is in one lane at a time. Cancelling a caller is safe: its events are committed
+or they are not. A fault in one conversation's events fails that conversation alone, and a lost
+connection is answered by asking the log what was committed.
 """
 
 from __future__ import annotations
@@ -31,7 +33,10 @@ if TYPE_CHECKING:
     from app.store.numbering import Batch
     from app.store.tails import Tails
 
-GROUP_EVENTS: Final = 500
+LANES: Final = 2
+# What waits is shared among the lanes, but a group this small is not worth being divided.
+LEAST_EVENTS: Final = 64
+MOST_EVENTS: Final = 500
 BUSY_WAIT_S: Final = 0.002
 PASSING_WAIT_S: Final = 0.02
 
@@ -61,16 +66,17 @@ class Appender:
 
     def __init__(
         self,
-        connection: SteadyConnection,
+        lanes: Sequence[SteadyConnection],
         tails: Tails,
         *,
         committed: Callable[[str, Sequence[Event]], None],
     ) -> None:
-        self._connection = connection
+        self._lanes = lanes
         self._tails = tails
         self._committed = committed
         self._waiting: deque[_Request] = deque()
         self._parked: set[str] = set()
+        self._in_hand: set[str] = set()
         self._unanswered: set[asyncio.Future[list[Event]]] = set()
         self._stirred = asyncio.Event()
 
@@ -96,11 +102,19 @@ class Appender:
 
     async def run(self) -> None:
         """Serve groups until cancelled."""
+        async with asyncio.TaskGroup() as working:
+            for lane in self._lanes:
+                working.create_task(self._work(lane))
+
+    async def _work(self, lane: SteadyConnection) -> None:
         while True:
             await self._stirred.wait()
             self._stirred.clear()
             while group := self._take():
-                await self._serve(group)
+                taken = frozenset(group)
+                self._in_hand |= taken
+                await self._serve(lane, group)
+                self._in_hand -= taken
 
     def close(self) -> None:
         """Tell callers that are still waiting that nobody serves them any more."""
@@ -112,9 +126,11 @@ class Appender:
         """The next group; what may not be in it keeps its place and its order."""
         group: _Group = {}
         kept: deque[_Request] = deque()
-        blocked = set(self._parked)
+        blocked = self._parked | self._in_hand
+        share = sum(len(request.events) for request in self._waiting) // len(self._lanes)
+        most = min(max(share, LEAST_EVENTS), MOST_EVENTS)
         size = 0
-        while self._waiting and size < GROUP_EVENTS:
+        while self._waiting and size < most:
             request = self._waiting.popleft()
             if request.answer.done():
                 continue
@@ -129,23 +145,23 @@ class Appender:
         self._waiting = kept
         return group
 
-    async def _serve(self, group: _Group) -> None:
+    async def _serve(self, lane: SteadyConnection, group: _Group) -> None:
         """Bring every request of the group to its answer, or park it for a moment."""
         crowded: set[str] = set()
         while group:
-            connection = await self._connection.get()
+            connection = await lane.get()
             batches: list[Batch] = []
             try:
                 batches = await self._numbered(connection, group, crowded)
                 answers = await _commit(connection, batches)
             except LOST:
-                self._connection.drop()
-                answers = await self._ask_the_log(batches)
+                lane.drop()
+                answers = await _ask_the_log(lane, batches)
             except PASSING:
                 await asyncio.sleep(PASSING_WAIT_S)
                 continue
             except Exception as error:  # noqa: BLE001  # The root of a task that serves all others.
-                await self._serve_apart(group, error)
+                await self._serve_apart(lane, group, error)
                 return
             self._settle(group, batches, answers, crowded)
 
@@ -173,33 +189,7 @@ class Appender:
             if (tail := self._tails.get(key)) is not None
         ]
 
-    async def _ask_the_log(self, batches: list[Batch]) -> dict[str, Answer]:
-        """After a lost connection: which batches were committed. The others are tried again.
-
-        Its session was ended, or else, behind a pooler, is waited for.
-        """
-        answers: dict[str, Answer] = {}
-        ids = [batch.conversation_id for batch in batches]
-        while len(answers) < len(batches):
-            connection = await self._connection.get()
-            try:
-                if self._connection.is_pooled:
-                    await connection.execute(_SETTLED, ids)
-                tails = await read_tails(connection, ids)
-                for batch in batches:
-                    found = await connection.fetchval(
-                        _COMMITTED, batch.conversation_id, batch.after.seq
-                    )
-                    is_there = bool(batch.events) and found == batch.after.hash
-                    outcome = Outcome.DONE if is_there else Outcome.MOVED
-                    tail = tails.get(batch.conversation_id)
-                    answers[batch.conversation_id] = Answer(outcome, tail)
-            except (*LOST, *PASSING):
-                self._connection.drop()
-                answers.clear()
-        return answers
-
-    async def _serve_apart(self, group: _Group, error: Exception) -> None:
+    async def _serve_apart(self, lane: SteadyConnection, group: _Group, error: Exception) -> None:
         """Find whose events the database refuses: halve the group until one request is left."""
         requests = [(key, request) for key, waiting in group.items() for request in waiting]
         if len(requests) == 1:
@@ -210,7 +200,7 @@ class Appender:
             part: _Group = {}
             for key, request in half:
                 part.setdefault(key, []).append(request)
-            await self._serve(part)
+            await self._serve(lane, part)
 
     def _settle(
         self,
@@ -265,6 +255,33 @@ async def _commit(connection: Connection, batches: list[Batch]) -> dict[str, Ans
             # A statement of its own, after the release: it must see whatever was committed before.
             ready = await connection.fetch(READY_AMONG, released)
             await enqueue_wakes(connection, [row["id"] for row in ready])
+    return answers
+
+
+async def _ask_the_log(lane: SteadyConnection, batches: list[Batch]) -> dict[str, Answer]:
+    """After a lost connection: which batches were committed. The others are tried again.
+
+    Its session was ended, or else, behind a pooler, is waited for.
+    """
+    answers: dict[str, Answer] = {}
+    ids = [batch.conversation_id for batch in batches]
+    while len(answers) < len(batches):
+        connection = await lane.get()
+        try:
+            if lane.is_pooled:
+                await connection.execute(_SETTLED, ids)
+            tails = await read_tails(connection, ids)
+            for batch in batches:
+                found = await connection.fetchval(
+                    _COMMITTED, batch.conversation_id, batch.after.seq
+                )
+                is_there = bool(batch.events) and found == batch.after.hash
+                outcome = Outcome.DONE if is_there else Outcome.MOVED
+                tail = tails.get(batch.conversation_id)
+                answers[batch.conversation_id] = Answer(outcome, tail)
+        except (*LOST, *PASSING):
+            lane.drop()
+            answers.clear()
     return answers
 
 

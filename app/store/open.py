@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from app.store.appender import Appender
+from app.store.appender import LANES, Appender
 from app.store.connections import FORGETFUL, POOL_SIZE, SteadyConnection, open_pool
 from app.store.database import StoreDatabase
 from app.store.holds import StoreHolds
@@ -64,10 +64,11 @@ class Store:
         lasting = direct or dsn
         pool = await open_pool(dsn, largest=pool_size)
         claiming = await open_pool(dsn, largest=CLAIM_POOL, settings=FORGETFUL)
-        writing, hinting = SteadyConnection(lasting), SteadyConnection(lasting)
+        lanes = [SteadyConnection(lasting) for _ in range(LANES)]
+        hinting = SteadyConnection(lasting)
         tails = Tails()
         signals = StoreSignals(hinting, sender=process)
-        appender = Appender(writing, tails, committed=signals.committed)
+        appender = Appender(lanes, tails, committed=signals.committed)
         tasks = asyncio.TaskGroup()
         await tasks.__aenter__()
         running = [tasks.create_task(appender.run()), tasks.create_task(signals.run())]
@@ -86,8 +87,8 @@ class Store:
                 task.cancel()
             await tasks.__aexit__(None, None, None)
             appender.close()
-            await writing.close()
-            await hinting.close()
+            for connection in (*lanes, hinting):
+                await connection.close()
             for each in (claiming, pool):
                 await _close(each)
 

@@ -13,7 +13,15 @@ from app.log.envelope import NewEvent
 from app.log.queries import LogScope
 from app.log.runs import TextDelta
 from app.store.open import Store
-from tests.support.postgres import NOON, Talk, completed, run_created, said, started
+from tests.support.postgres import (
+    NOON,
+    Talk,
+    completed,
+    run_created,
+    said,
+    somebody_waits,
+    started,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -93,6 +101,30 @@ async def test_a_locked_conversation_holds_up_no_other(store: Store, tenant: str
         assert not any(task.done() for task in waiting)
     seqs = [event.seq for events in await asyncio.gather(*waiting) for event in events]
     assert seqs == [3, 4]
+
+
+async def test_a_group_that_waits_holds_up_no_other(store: Store, tenant: str) -> None:
+    (held, held_run, held_lease), (free, free_run, free_lease) = await talks(store, tenant, 2)
+    async with store.pool.acquire() as connection, connection.transaction():
+        await connection.execute("SELECT FROM runs WHERE id = $1 FOR UPDATE", held_run)
+        waiting = [
+            asyncio.ensure_future(held.write(held_lease, event))
+            for event in (started(held_run), said(held_run, "second"))
+        ]
+        await somebody_waits(store)
+        async with asyncio.timeout(5):
+            for _ in range(3):
+                await free.write(free_lease, said(free_run, "x"))
+        assert not any(task.done() for task in waiting)
+    seqs = [event.seq for events in await asyncio.gather(*waiting) for event in events]
+    assert seqs == [3, 4]
+
+
+async def test_much_that_waits_is_divided(store: Store, tenant: str) -> None:
+    made = await talks(store, tenant, 4)
+    before = await transactions(store)
+    await asyncio.gather(*(talk.write(lease, *[said(run, "x")] * 40) for talk, run, lease in made))
+    assert await transactions(store) - before == 2
 
 
 async def test_appends_of_one_run_keep_their_order(store: Store, tenant: str) -> None:

@@ -17,6 +17,7 @@ from tests.support.postgres import (
     paused,
     question_asked,
     resolved,
+    somebody_waits,
     started,
 )
 
@@ -94,7 +95,7 @@ async def test_who_waited_for_the_lock_sees_what_was_decided_meanwhile(
     async with asyncio.TaskGroup() as group, store.database.transaction(tenant) as tx:
         await tx.lock_approval(one)
         group.create_task(second())
-        await _somebody_waits(store)
+        await somebody_waits(store)
         events = [decided(one, run), resolved(one, run, "approved")]
         await tx.append(talk.id, events, now=NOON)
 
@@ -112,11 +113,3 @@ async def test_consents_are_the_run_s_own_and_those_that_stand(store: Store, ten
         (standing,) = await session.session_approvals(talk.id)
         assert given.standing == ((standing, await session.approval(before)),)
         assert given.keys == {key_id: key}
-
-
-async def _somebody_waits(store: Store) -> None:
-    waits = """SELECT count(*) FROM pg_stat_activity
-        WHERE datname = current_database() AND wait_event_type = 'Lock'"""
-    async with asyncio.timeout(10):
-        while not await store.pool.fetchval(waits):
-            pass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -223,6 +224,15 @@ def approval_requested(
     } | fields
     asked = approvals.ApprovalRequested.model_validate(given)
     return NewEvent(asked, run_id=run_id, private=private)
+
+
+async def somebody_waits(store: Store) -> None:
+    """Returns when a session of the test's database waits for a lock."""
+    waits = """SELECT count(*) FROM pg_stat_activity
+        WHERE datname = current_database() AND wait_event_type = 'Lock'"""
+    async with asyncio.timeout(10):
+        while not await store.pool.fetchval(waits):
+            pass
 
 
 def decided(
