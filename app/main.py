@@ -33,6 +33,7 @@ from app.service.hold import HoldGate
 from app.service.hold_sharing import HoldSharing
 from app.service.keys import Keys
 from app.service.loading import Loader
+from app.service.mcp_servers import McpServers
 from app.service.questions import Questions
 from app.service.rates import Rates
 from app.service.runs import Runs
@@ -50,17 +51,20 @@ from app.store.whereabouts import running_database
 from app.tools.bubblewrap import find_shell
 from app.tools.builtin import builtin_tools
 from app.tools.http import OutboundHttp
+from app.tools.mcp.connections import McpConnections
 from app.tools.registry import ToolRegistry
 from app.tools.toolbox import Toolbox
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from contextlib import AbstractAsyncContextManager
 
     from fastapi import FastAPI
     from pydantic import SecretStr
 
     from app.service.access import KeyRing
     from app.service.clock import Clock
+    from app.tools.mcp.offered import McpCalls
     from app.trust.keys import SigningKey
 
 
@@ -115,21 +119,21 @@ async def open_house(
         statements = await _statements(key, store, clock)
         http = OutboundHttp(settings.http_allow_hosts)
         stack.push_async_callback(http.aclose)
-        toolbox = await _toolbox(store, settings, clock=clock, http=http)
+        reach = await stack.enter_async_context(_connections(settings, clock))
+        toolbox = await _toolbox(store, settings, clock=clock, http=http, calls=reach)
+        servers = McpServers(database=database, clock=clock, reach=reach)
         providers = _providers(settings, clock)
         stack.push_async_callback(providers.aclose)
         wakeups, subscriptions, holds = Wakeups(clock), Subscriptions(database), HoldGate(clock)
         for listener in (wakeups, subscriptions, holds):
             listener.listen(store.signals)
         await stack.enter_async_context(HoldSharing(holds, store.holds, clock).running())
-        binder = Binder(toolbox=toolbox, providers=providers)
+        binder = Binder(toolbox=toolbox, providers=providers, servers=servers)
         approvals = Approvals(database=database, clock=clock, binder=binder)
         runs = Runs(database=database, clock=clock, wakeups=wakeups, open_runs=settings.open_runs)
+        limits = StreamLimits(settings.sockets, settings.sockets_per_principal)
         streams = Streams(
-            database=database,
-            subscriptions=subscriptions,
-            holds=holds,
-            limits=StreamLimits(settings.sockets, settings.sockets_per_principal),
+            database=database, subscriptions=subscriptions, holds=holds, limits=limits
         )
         edge = Edge(
             database=database,
@@ -141,6 +145,7 @@ async def open_house(
             questions=Questions(database=database, clock=clock, statements=statements),
             keys=Keys(clock),
             statements=statements,
+            mcp_servers=servers,
             runs=runs,
             tools=ToolListing(toolbox),
             streams=streams,
@@ -169,8 +174,13 @@ async def _statements(key: SigningKey, store: Store, clock: Clock) -> Statements
     return statements
 
 
+def _connections(settings: Settings, clock: Clock) -> AbstractAsyncContextManager[McpConnections]:
+    commands, hosts = settings.mcp_commands, settings.http_allow_hosts
+    return McpConnections(clock, commands=commands, allow_hosts=hosts).running()
+
+
 async def _toolbox(
-    store: Store, settings: Settings, *, clock: Clock, http: OutboundHttp
+    store: Store, settings: Settings, *, clock: Clock, http: OutboundHttp, calls: McpCalls
 ) -> Toolbox:
     return Toolbox(
         ToolRegistry(builtin_tools(clock, http, shell=await find_shell())),
@@ -178,6 +188,7 @@ async def _toolbox(
         search=store.tool_search,
         clock=clock,
         roots=settings.sandbox_roots,
+        calls=calls,
     )
 
 

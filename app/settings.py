@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import shlex
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    field_validator,
+    model_validator,
+)
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 _PLACEHOLDERS = ("changeme", "change-me", "secret", "placeholder", "example", "xxx")
@@ -26,6 +35,17 @@ class CompatibleServer(BaseModel):
 
     base_url: str
     api_key: SecretStr | None = None
+
+
+def _words(line: object) -> object:
+    """The words of a command line as a shell reads them; no shell ever runs it."""
+    words = shlex.split(line) if isinstance(line, str) else line
+    if not words:
+        raise ValueError("a command line has a word at least")
+    return words
+
+
+CommandLine = Annotated[tuple[str, ...], BeforeValidator(_words)]
 
 
 class Settings(BaseSettings):
@@ -74,6 +94,10 @@ class Settings(BaseSettings):
     google_api_key: SecretStr | None = Field(None, description="Key for google: models")
     http_allow_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
         (), description="Hosts that the HTTP tools may reach although private, comma separated"
+    )
+    mcp_commands: dict[str, CommandLine] = Field(
+        default_factory=dict,
+        description="MCP servers as processes: JSON map of name to command line",
     )
     sandbox_roots: Annotated[tuple[Path, ...], NoDecode] = Field(
         (), description="Folders that an approved call may reach outside of its workspace"

@@ -13,6 +13,7 @@ from app.api import (
     conversation_routes,
     event_routes,
     key_routes,
+    mcp_routes,
     question_routes,
     run_routes,
     service_routes,
@@ -39,6 +40,7 @@ _ROUTERS = (
     agent_routes.routes,
     key_routes.routes,
     tool_routes.routes,
+    mcp_routes.routes,
     service_routes.routes,
     service_routes.open_routes,
 )

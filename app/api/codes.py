@@ -47,6 +47,7 @@ ANSWERS: Final[dict[str, Answer]] = {
     "stream.after": Answer(422, "The log does not reach that far"),
     "request.invalid": Answer(422, "The request is malformed"),
     "agent.invalid": Answer(422, "The agent does not hold together"),
+    "mcp.invalid": Answer(422, "The MCP server cannot be registered so"),
     "agent.unknown": Answer(422, "There is no such agent"),
     "decision.malformed": Answer(422, "This is not a decision"),
     "decision.binding": Answer(422, "The decision is about another call"),

@@ -19,6 +19,7 @@ from app.service.caller import Caller
 from app.service.clock import Clock
 from app.service.conversations import Conversations
 from app.service.keys import Keys
+from app.service.mcp_servers import McpServers
 from app.service.ports import Database, Session, Transaction
 from app.service.tool_listing import ToolListing
 
@@ -49,6 +50,7 @@ class Edge:
     questions: Questions
     keys: Keys
     statements: Statements
+    mcp_servers: McpServers
     runs: Runs
     tools: ToolListing
     streams: Streams

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import JsonValue
 
-from app.api.edge import Calling
+from app.api.edge import Reading
 from app.api.paging import Cursor, Limit, cut_page, page_of
 from app.api.routes import Routes
 from app.api.wire import Document
@@ -37,10 +37,10 @@ class ToolList(Document):
     next_cursor: str | None
 
 
-@routes.open("GET", "/v1/tools", "list_tools", scope="tools:read")
-async def list_tools(call: Calling, *, limit: Limit = 50, cursor: Cursor = None) -> ToolList:
-    """The tools of this deployment, by name."""
-    found = call.edge.tools.page(page_of(limit, cursor))
+@routes.read("/v1/tools", "list_tools", scope="tools:read")
+async def list_tools(call: Reading, *, limit: Limit = 50, cursor: Cursor = None) -> ToolList:
+    """The tools of this deployment and of the tenant's MCP servers, by name."""
+    found = await call.edge.tools.page(call.session, page_of(limit, cursor))
     shown, more = cut_page(found, limit, lambda tool: tool.name)
     return ToolList(items=[tool_document(tool) for tool in shown], next_cursor=more)
 

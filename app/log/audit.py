@@ -44,6 +44,18 @@ class AgentDeleted(Audited):
     TYPE: ClassVar[str] = "agent.deleted"
 
 
+class McpSaved(Audited):
+    """An MCP server was registered, or asked again for its tools."""
+
+    TYPE: ClassVar[str] = "mcp.saved"
+
+
+class McpDeleted(Audited):
+    """An MCP server was removed; its tools can be called no more."""
+
+    TYPE: ClassVar[str] = "mcp.deleted"
+
+
 class TokenRevoked(Audited):
     """Tokens were revoked, by id or by subject."""
 

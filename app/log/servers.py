@@ -7,13 +7,18 @@ ever add to what a call of it requires, so the flags kept here are the least tru
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
+import orjson
+
+from app.engine.arguments import sha256_hex
 from app.policy.profile import Origin, ToolProfile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
+
+SEPARATOR: Final = "__"
 
 Transport = Literal["http", "stdio"]
 
@@ -36,13 +41,23 @@ class McpTool:
     idempotent: bool = False
     is_listed: bool = True
 
+    @property
+    def flags(self) -> tuple[bool, ...]:
+        """Everything that is believed of the tool."""
+        return self.read_only, self.destructive, self.open_world, self.idempotent, self.is_listed
+
     def is_defined_as(self, other: McpTool) -> bool:
         """Whether both have one definition; a changed one inherits no approval."""
-        return (
-            self.description == other.description
-            and self.parameters == other.parameters
-            and self.hints == other.hints
-        )
+        return self.definition_sha256 == other.definition_sha256
+
+    @property
+    def definition_sha256(self) -> str:
+        """The digest of all that the server declared.
+
+        Texts are compared, since to Python 1 and True are equal, and to a schema they are not.
+        """
+        said = [self.name, self.description, self.parameters, self.hints]
+        return sha256_hex(orjson.dumps(said, option=orjson.OPT_SORT_KEYS))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +99,10 @@ class McpServerRecord:
         """What a connection is made from; one made from something else is another connection."""
         headers = tuple(sorted(self.headers.items()))
         return (self.transport, self.url, self.command, headers, self.created_at)
+
+    def full_name(self, tool: McpTool) -> str:
+        """The name under which a tool of the server is offered."""
+        return f"{self.name}{SEPARATOR}{tool.name}"
 
     def profile_of(self, tool: McpTool) -> ToolProfile:
         """What the gate knows of a tool. Nobody vouches for a server that is not registered."""

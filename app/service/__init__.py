@@ -8,7 +8,7 @@ imported here. Where to look:
 - who gets in: `access`, `rates`, and on one's own machine `development`
 - the use cases, a noun each: `agents` (with `agent_spec` and `agent_check`), `runs`,
   `conversations`, `approvals` (with `decisions`), `questions`, `keys`, `event_log`,
-  `tool_listing`
+  `tool_listing`, `mcp_servers` (with `mcp_spec` and `mcp_pins`)
 - one turn of a run: `supervisor` takes it up and `driver` drives it, from `loading` (with `replay`,
   `active_time`, `open_questions`, `history`, `binding`, `consents` and `answers`) and `opening`
   past `recorder` and `limits` to `closing` (with `asking`); `settle` ends what is left open by

@@ -111,10 +111,11 @@ class Agents:
     async def _around(self, tx: Transaction, spec: AgentSpec) -> Surroundings:
         delegates = {delegate.agent for delegate in spec.delegates}
         existing = {name for name in sorted(delegates) if await tx.agent(name) is not None}
-        tools = self._catalogue.tools()
+        servers = await tx.mcp_servers()
+        tools = self._catalogue.tools(servers)
         return Surroundings(
             tools=frozenset(tool.name for tool in tools),
-            servers=frozenset(tool.server for tool in tools if tool.server is not None),
+            servers=frozenset(server.name for server in servers),
             agents=frozenset(existing),
             knows_model=self._knows_model,
         )

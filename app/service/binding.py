@@ -17,12 +17,17 @@ from app.policy.capability import ALL_CAPABILITIES, CapabilitySet, parse_capabil
 from app.policy.consent import Consent, ConsentRules
 from app.policy.grants import GrantPolicy
 from app.service.agent_spec import AgentSpec
+from app.service.mcp_spec import servers_named
 from app.turn.agent import BoundAgent
 from app.turn.texts import ASK_QUESTION
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from app.log.envelope import Event
     from app.log.records import AgentRecord, ApprovalRecord
+    from app.log.servers import McpServerRecord
+    from app.service.mcp_servers import McpServers
     from app.service.ports import Providers, Session, Toolbox
     from app.turn.ports import Provider, ToolExecutor
 
@@ -45,19 +50,32 @@ class MissingSnapshot(ValueError):
 
 
 class Binder:
-    """Binds runs to agents, tools and models of this deployment."""
+    """Binds runs to agents, tools and models of this deployment.
 
-    def __init__(self, *, toolbox: Toolbox, providers: Providers) -> None:
+    `servers` are asked what their tools are whenever a turn begins.
+    """
+
+    def __init__(
+        self, *, toolbox: Toolbox, providers: Providers, servers: McpServers | None = None
+    ) -> None:
         self._toolbox = toolbox
+        self._servers = servers
         self._providers = providers
         self._read = lru_cache(_KEPT_SPECS)(_spec)
 
     def bind(
-        self, tenant: str, created: Event | None, *, name: str, present: AgentRecord | None
+        self,
+        tenant: str,
+        created: Event | None,
+        *,
+        name: str,
+        present: AgentRecord | None,
+        servers: Sequence[McpServerRecord] = (),
     ) -> Bound:
         """The agent `name` of the run that `created` began, ready to work.
 
-        `present` is the agent as it is now, if it still is. Raises MissingSnapshot.
+        `present` is the agent as it is now, if it still is; `servers` are the MCP servers that it
+        names. Raises MissingSnapshot.
         """
         if created is None or created.private is None:
             raise MissingSnapshot("the run has no snapshot of its agent")
@@ -69,6 +87,7 @@ class Binder:
             names=spec.tools,
             consent=(_consent(spec), _consent(now)),
             escape_hatch=spec.escape_hatch,
+            servers=servers,
         )
         bound = BoundAgent(
             name=name,
@@ -86,7 +105,26 @@ class Binder:
         log, name = LogScope(approval.conversation_id, approval.run_id), approval.card["agent"]
         created = await session.latest(log, "run.created")
         present = await session.agent(name)
-        return self.bind(approval.tenant, created, name=name, present=present).executor
+        named = self._servers_named(created)
+        servers = await session.mcp_servers(named) if named else ()
+        return self.bind(
+            approval.tenant, created, name=name, present=present, servers=servers
+        ).executor
+
+    async def fresh_servers(self, tenant: str, created: Event | None) -> Sequence[McpServerRecord]:
+        """The MCP servers that the run's agent names, asked for their tools just now.
+
+        A turn begins with what they are at that moment, and keeps to it.
+        """
+        named = self._servers_named(created)
+        if self._servers is None or not named:
+            return ()
+        return await self._servers.fresh(tenant, named)
+
+    def _servers_named(self, created: Event | None) -> list[str]:
+        if created is None or created.private is None:
+            return []
+        return servers_named(self._read(created.private).tools)
 
 
 def _spec(document: bytes) -> AgentSpec:

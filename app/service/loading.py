@@ -60,7 +60,10 @@ class Loader:
         scope = LogScope(run.conversation_id, run.id)
         events = await session.events_of(scope, RUN_EVENTS)
         created = next((event for event in events if event.type == "run.created"), None)
-        bound = self.binder.bind(lease.tenant, created, name=run.agent, present=lease.present)
+        servers = await self.binder.fresh_servers(lease.tenant, created)
+        bound = self.binder.bind(
+            lease.tenant, created, name=run.agent, present=lease.present, servers=servers
+        )
         schema = _compiled(bound.agent.output_schema)
         given = await _given(session, run)
         agreed = consents(run, given, bound.executor)

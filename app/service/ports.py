@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         SessionApprovalRecord,
         StoredAnswer,
     )
+    from app.log.servers import McpListing, McpServerRecord
     from app.policy.consent import ConsentRules
     from app.turn.ports import Provider, ToolExecutor
 
@@ -75,6 +76,10 @@ class Session(Protocol):
         ...
 
     async def agents(self, page: Page) -> list[AgentRecord]: ...
+    async def mcp_servers(self, names: Sequence[str] | None = None) -> list[McpServerRecord]:
+        """The MCP servers of these names, or all of them, newest first."""
+        ...
+
     async def key(self, key_id: str) -> KeyRecord | None: ...
     async def keys(self, principal: str, page: Page) -> list[KeyRecord]: ...
     async def events(self, scope: LogScope, *, after: int, limit: int) -> list[Event]: ...
@@ -150,6 +155,15 @@ class Transaction(Session, Protocol):
 
     async def put_agent(self, agent: AgentRecord) -> None: ...
     async def delete_agent(self, name: str) -> bool: ...
+    async def add_mcp_server(self, server: McpServerRecord) -> bool:
+        """Add a server; False when there is one of its name."""
+        ...
+
+    async def pin_mcp_server(self, server: McpServerRecord) -> bool:
+        """Pin what a server said; False when it was changed since that version was read."""
+        ...
+
+    async def delete_mcp_server(self, name: str) -> bool: ...
     async def lock_principal(self, principal: str) -> None:
         """Serialise changes to one principal's keys until the end of the block."""
         ...
@@ -253,6 +267,18 @@ class ServiceKeys(Protocol):
         ...
 
 
+class McpReach(Protocol):
+    """The way from this process to MCP servers."""
+
+    async def objection(self, server: McpServerRecord) -> tuple[str, str] | None:
+        """The member of a registration that can never work here, and why."""
+        ...
+
+    async def look(self, server: McpServerRecord, *, limit_s: float) -> McpListing:
+        """The tools that the server lists now, or why it lists none; within that time."""
+        ...
+
+
 class Toolbox(Protocol):
     """The tools of this deployment."""
 
@@ -264,10 +290,12 @@ class Toolbox(Protocol):
         names: Sequence[str],
         consent: Sequence[ConsentRules],
         escape_hatch: bool,
+        servers: Sequence[McpServerRecord] = (),
     ) -> ToolExecutor:
         """The tools `names`, under the strictest of some consent rules, on one workspace.
 
-        With the escape hatch they need not all be offered.
+        Those of MCP servers are theirs as they are pinned in `servers`. With the escape hatch they
+        need not all be offered.
         """
         ...
 

@@ -70,6 +70,12 @@ class AgentInvalid(Refusal):
     code = "agent.invalid"
 
 
+class McpInvalid(Refusal):
+    """The MCP server cannot be registered so."""
+
+    code = "mcp.invalid"
+
+
 class AgentUnknown(Refusal):
     """A run names an agent that does not exist."""
 

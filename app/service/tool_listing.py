@@ -1,4 +1,4 @@
-"""The tools of this deployment, as everybody of a tenant may see them (service.md 3)."""
+"""The tools of this deployment and of a tenant's servers, as its people see them (service.md 3)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from app.log.queries import Page
+    from app.log.servers import McpServerRecord
     from app.policy.profile import ToolProfile
+    from app.service.ports import Session
 
 
 class ListedTool(Protocol):
@@ -34,9 +36,9 @@ class ListedTool(Protocol):
 
 
 class ToolCatalogue(Protocol):
-    """Every tool an agent may name, viable or not."""
+    """Every tool an agent may name, viable or not, with those of its tenant's servers."""
 
-    def tools(self) -> Sequence[ListedTool]: ...
+    def tools(self, servers: Sequence[McpServerRecord]) -> Sequence[ListedTool]: ...
 
 
 class ToolListing:
@@ -45,8 +47,9 @@ class ToolListing:
     def __init__(self, catalogue: ToolCatalogue) -> None:
         self._catalogue = catalogue
 
-    def page(self, page: Page) -> list[ListedTool]:
+    async def page(self, session: Session, page: Page) -> list[ListedTool]:
         """Tools in the order of their names; `before` is the last name seen."""
-        tools = sorted(self._catalogue.tools(), key=attrgetter("name"))
+        servers = await session.mcp_servers()
+        tools = sorted(self._catalogue.tools(servers), key=attrgetter("name"))
         rest = [tool for tool in tools if page.before is None or tool.name > page.before]
         return rest[: page.limit]

@@ -9,7 +9,7 @@ It decides nothing: what is written was decided in `service`. Where to look:
 - projections: `projections` says what an event does, by `projection_runs`, `projection_approvals`
   and `projection_fact`; `rebuild` makes them anew from the log
 - reads: `queries` and `approval_queries` are their SQL, `records` makes records of rows,
-  `stored_logs` reads whole logs
+  `mcp_servers` has both of its own, `stored_logs` reads whole logs
 - runs to be driven: `ready` says which is next, `wakes` enqueues it
 - the schema: `tables` with `tables_log`, `tables_runs`, `tables_access` and `table_base`, and
   `migrations`; `texts` is how text is kept

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-from app.store import approval_queries, queries, records
+from app.store import approval_queries, mcp_servers, queries, records
 from app.store.texts import escape
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         RunRecord,
         SessionApprovalRecord,
     )
+    from app.log.servers import McpServerRecord
     from app.store.connections import Reader
 
 _DELTAS: Final = frozenset({"text.delta", "reasoning.delta"})
@@ -142,6 +143,10 @@ class StoreSession:
             at = datetime.fromisoformat(time)
         rows = await self._rows(queries.AGENTS, at, name, page.limit)
         return [records.agent(row) for row in rows]
+
+    async def mcp_servers(self, names: Sequence[str] | None = None) -> list[McpServerRecord]:
+        """The MCP servers of these names, or all of them, newest first."""
+        return [mcp_servers.record(row) for row in await self._rows(mcp_servers.ALL, names)]
 
     async def key(self, key_id: str) -> KeyRecord | None:
         """The key, revoked or not."""

@@ -9,7 +9,7 @@ from sqlalchemy import CheckConstraint, Index, SmallInteger, UniqueConstraint
 from sqlalchemy import text as sql
 from sqlmodel import Field, SQLModel
 
-from app.store.table_base import NO_SEQUENCE, document, not_empty, number, octets, text, time
+from app.store.table_base import NO_SEQUENCE, document, not_empty, number, octets, text, time, truth
 
 
 class Agent(SQLModel, table=True):
@@ -74,6 +74,28 @@ class IdempotencyKey(SQLModel, table=True):
     headers: dict[str, str] | None = document(null=True)
     body: bytes | None = octets(null=True)
     created_at: datetime = time()
+
+
+class McpServer(SQLModel, table=True):
+    """An MCP server, its secret headers, and the definitions of its tools that are pinned."""
+
+    __tablename__: ClassVar[str] = "mcp_servers"
+    __table_args__ = (not_empty("name"),)
+
+    tenant: str = text(key=True)
+    name: str = text(key=True)
+    transport: str = text()
+    url: str | None = text(null=True)
+    command: str | None = text(null=True)
+    headers: dict[str, str] = document()
+    registered: bool = truth()
+    profile: dict[str, dict[str, bool]] = document()
+    tools: list[dict[str, Any]] = document()
+    refused: list[str] = document()
+    why_not: str | None = text(null=True)
+    version: int = number()
+    created_at: datetime = time()
+    listed_at: datetime | None = time(null=True)
 
 
 class Nonce(SQLModel, table=True):

@@ -11,7 +11,7 @@ import orjson
 from app.errors import IdempotencyInProgress, IdempotencyMismatch
 from app.log.queries import audit_scope
 from app.log.records import ConversationRecord, StoredAnswer
-from app.store import records
+from app.store import mcp_servers, records
 from app.store.append import Opening, Outcome, later_rounds, write, write_later_rounds
 from app.store.approval_queries import LOCK_APPROVAL
 from app.store.numbering import Tail, numbered, whole_ms
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from app.log.envelope import Event, NewEvent
     from app.log.records import AgentRecord, KeyRecord, LockedApproval
+    from app.log.servers import McpServerRecord
     from app.store.connections import Connection
     from app.store.numbering import Batch
 
@@ -230,6 +231,20 @@ class StoreTransaction(StoreSession):
     async def delete_agent(self, name: str) -> bool:
         """Whether there was such an agent."""
         return bool(await self._connection.fetchval(_DELETE_AGENT, self._tenant, escape(name)))
+
+    async def add_mcp_server(self, server: McpServerRecord) -> bool:
+        """Add a server; False when there is one of its name."""
+        added = mcp_servers.added(self._tenant, server)
+        return bool(await self._connection.fetchval(mcp_servers.ADD, *added))
+
+    async def pin_mcp_server(self, server: McpServerRecord) -> bool:
+        """Pin what a server said; False when it was changed since that version was read."""
+        pinned = mcp_servers.pinned(self._tenant, server)
+        return bool(await self._connection.fetchval(mcp_servers.PIN, *pinned))
+
+    async def delete_mcp_server(self, name: str) -> bool:
+        """Whether there was such a server."""
+        return bool(await self._connection.fetchval(mcp_servers.DELETE, self._tenant, name))
 
     async def lock_principal(self, principal: str) -> None:
         """Serialise changes to one principal's keys until the end of the block."""

@@ -76,7 +76,8 @@ class ScopedExecutor(ToolExecutor):
         tool = self._tools.get(call.name)
         if tool is None:
             return failed(TOOL_FAILED, f"unknown tool {call.name!r}")
-        if tool.why_not is not None:
+        if tool.why_not is not None and tool.server is None:
+            # What the deployment lacks stays away; a server may be back by the time of the call.
             return failed(TOOL_FAILED, f"{call.name} is not available here: {tool.why_not}")
         limit = asyncio.timeout(self._call_limit_s)
         try:

@@ -142,6 +142,12 @@ class ToolRegistry:
         """The tool of that name."""
         return self._tools.get(name)
 
+    def extended(self, tools: Iterable[RegisteredTool]) -> ToolRegistry:
+        """These tools and others, which were checked before; whoever has a name keeps it."""
+        both = ToolRegistry(())
+        both._tools = {tool.name: tool for tool in tools} | self._tools
+        return both
+
     def named(self, entry: str) -> tuple[RegisteredTool, ...]:
         """The tools that an entry of an agent's `tools` stands for."""
         if (tool := self._tools.get(entry)) is not None:

@@ -6,14 +6,17 @@ from typing import TYPE_CHECKING
 
 from app.tools.executor import ScopedExecutor
 from app.tools.hatch import HatchedExecutor
+from app.tools.mcp.offered import tools_of
 from app.tools.sandbox_roots import RootedWorkspace
 from app.tools.workspace import ConversationWorkspace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
+    from app.log.servers import McpServerRecord
     from app.policy.consent import ConsentRules
+    from app.tools.mcp.offered import McpCalls
     from app.tools.ports import ToolSearch, WorkspaceStore
     from app.tools.registry import RegisteredTool, ToolRegistry
     from app.turn.ports import Clock, ToolExecutor
@@ -23,7 +26,7 @@ class Toolbox:
     """Everything the service wants of tools; `files` gives a tenant's workspace store.
 
     `search` is what an agent's escape hatch finds tools with; `roots` are the folders that a
-    relaxed sandbox opens.
+    relaxed sandbox opens; `calls` is the way to MCP servers, without which there are none.
     """
 
     def __init__(
@@ -34,16 +37,18 @@ class Toolbox:
         search: ToolSearch,
         clock: Clock,
         roots: Sequence[Path] = (),
+        calls: McpCalls | None = None,
     ) -> None:
         self._registry = registry
         self._files = files
         self._search = search
         self._clock = clock
         self._roots = roots
+        self._calls = calls
 
-    def tools(self) -> Sequence[RegisteredTool]:
-        """Every registered tool."""
-        return self._registry.all()
+    def tools(self, servers: Iterable[McpServerRecord] = ()) -> Sequence[RegisteredTool]:
+        """Every registered tool, with those of a tenant's servers."""
+        return self._with(servers).all()
 
     def executor(
         self,
@@ -53,12 +58,20 @@ class Toolbox:
         names: Sequence[str],
         consent: Sequence[ConsentRules],
         escape_hatch: bool,
+        servers: Sequence[McpServerRecord] = (),
     ) -> ToolExecutor:
         """The tools `names`, under the strictest of some consent rules, on one workspace.
 
-        With the escape hatch they need not all be offered.
+        Those of MCP servers are theirs as they are pinned in `servers`. With the escape hatch they
+        need not all be offered.
         """
         files = ConversationWorkspace(self._files(tenant), conversation_id, clock=self._clock)
         workspace = RootedWorkspace(files, self._roots)
-        scoped = ScopedExecutor(self._registry, names, consent=consent, workspace=workspace)
+        scoped = ScopedExecutor(self._with(servers), names, consent=consent, workspace=workspace)
         return HatchedExecutor(scoped, names, search=self._search) if escape_hatch else scoped
+
+    def _with(self, servers: Iterable[McpServerRecord]) -> ToolRegistry:
+        calls = self._calls
+        if calls is None or not servers:
+            return self._registry
+        return self._registry.extended(tool for each in servers for tool in tools_of(each, calls))

@@ -32,7 +32,8 @@ OPENS = {
     ),
     "agents:read": "list_agents get_agent get_schema",
     "agents:write": "put_agent delete_agent",
-    "tools:read": "list_tools get_schema",
+    "tools:read": "list_tools get_schema list_mcp_servers get_mcp_server",
+    "tools:write": "register_mcp_server refresh_mcp_server delete_mcp_server",
     "keys:write": "register_key list_keys revoke_key",
     "admin": "reset_keys list_audit_events",
 }

@@ -25,7 +25,8 @@ TABLE = """
     step.completed policy.rechecked call.denied_unattended dispatch.mutated retrieval.missed
     delegate.started delegate.completed session_approval.ended grant.replayed run.checkpointed
     run.completed run.failed run.cancelled
-    key.registered key.revoked keys.reset agent.saved agent.deleted token.revoked
+    key.registered key.revoked keys.reset agent.saved agent.deleted mcp.saved mcp.deleted
+    token.revoked
 """
 
 LINES = GOLDEN.read_bytes().splitlines()

@@ -13,6 +13,8 @@ from app.service.tool_listing import ToolListing
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from app.log.servers import McpServerRecord
+    from app.service.ports import Session
     from app.service.tool_listing import ListedTool
 
 
@@ -24,8 +26,15 @@ class Named:
 class Catalogue:
     """A catalogue of names in no order."""
 
-    def tools(self) -> Sequence[ListedTool]:
+    def tools(self, servers: Sequence[McpServerRecord]) -> Sequence[ListedTool]:
         return cast("list[ListedTool]", [Named("c"), Named("a"), Named("b")])
+
+
+class NoServers:
+    """A session of a tenant without MCP servers."""
+
+    async def mcp_servers(self) -> list[McpServerRecord]:
+        return []
 
 
 @pytest.mark.parametrize(
@@ -38,5 +47,7 @@ class Catalogue:
         (Page(2, "c"), []),
     ],
 )
-def test_a_page_of_tools(page: Page, names: list[str]) -> None:
-    assert [tool.name for tool in ToolListing(Catalogue()).page(page)] == names
+async def test_a_page_of_tools(page: Page, names: list[str]) -> None:
+    session = cast("Session", NoServers())
+    shown = await ToolListing(Catalogue()).page(session, page)
+    assert [tool.name for tool in shown] == names

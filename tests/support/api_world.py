@@ -23,6 +23,7 @@ from app.service.development import DEVELOPMENT_ISSUER, DevelopmentIssuer, Token
 from app.service.event_log import EventLog
 from app.service.hold import HoldGate
 from app.service.keys import Keys
+from app.service.mcp_servers import McpServers
 from app.service.questions import Questions
 from app.service.runs import Runs
 from app.service.statements import Statements
@@ -32,9 +33,11 @@ from app.service.tool_listing import ToolListing
 from app.service.wakeups import Wakeups
 from app.tools.builtin import builtin_tools
 from app.tools.http import OutboundHttp
+from app.tools.mcp.connections import McpConnections
 from app.tools.registry import ToolRegistry
 from app.tools.toolbox import Toolbox
 from app.trust.keys import derive_signing_key
+from app.turn.clock import LoopClock
 from tests.support.stepped_clock import SteppedClock
 from tests.trust.signer import Signer, compact
 
@@ -175,13 +178,26 @@ def pointers(document: Mapping[str, Any]) -> list[str]:
     return [fault["pointer"] for fault in document["errors"]]
 
 
-def edge_of(store: Store, clock: SteppedClock, *, open_runs: int = 1000) -> Edge:
-    """Everything behind the edge, on a real store; nobody drives the runs."""
+def edge_of(
+    store: Store,
+    clock: SteppedClock,
+    *,
+    open_runs: int = 1000,
+    reach: McpConnections | None = None,
+) -> Edge:
+    """Everything behind the edge, on a real store; nobody drives the runs.
+
+    MCP servers are reached through `reach`, or not at all.
+    """
     database = store.database
+    calls = reach or McpConnections(LoopClock(), commands={})
+    servers = McpServers(database=database, clock=clock, reach=calls)
     providers = ProviderDirectory(clock)
     registry = ToolRegistry(builtin_tools(clock, OutboundHttp()))
-    toolbox = Toolbox(registry, files=store.workspace, search=store.tool_search, clock=clock)
-    binder = Binder(toolbox=toolbox, providers=providers)
+    toolbox = Toolbox(
+        registry, files=store.workspace, search=store.tool_search, clock=clock, calls=calls
+    )
+    binder = Binder(toolbox=toolbox, providers=providers, servers=servers)
     wakeups = Wakeups(clock)
     wakeups.listen(store.signals)
     statements = Statements(SERVICE, store.service_keys)
@@ -196,6 +212,7 @@ def edge_of(store: Store, clock: SteppedClock, *, open_runs: int = 1000) -> Edge
         conversations=Conversations(clock),
         questions=Questions(database=database, clock=clock, statements=statements),
         keys=Keys(clock),
+        mcp_servers=servers,
         statements=statements,
         runs=Runs(database=database, clock=clock, wakeups=wakeups, open_runs=open_runs),
         tools=ToolListing(toolbox),
@@ -212,10 +229,12 @@ def edge_of(store: Store, clock: SteppedClock, *, open_runs: int = 1000) -> Edge
 
 
 @asynccontextmanager
-async def api_world(store: Store, *, open_runs: int = 1000) -> AsyncIterator[ApiWorld]:
+async def api_world(
+    store: Store, *, open_runs: int = 1000, reach: McpConnections | None = None
+) -> AsyncIterator[ApiWorld]:
     """The application for the length of the block, without a tenant."""
     clock = SteppedClock()
-    edge = edge_of(store, clock, open_runs=open_runs)
+    edge = edge_of(store, clock, open_runs=open_runs, reach=reach)
     await edge.statements.publish(clock)
     app = build_app(edge)
     transport = httpx.ASGITransport(app)

@@ -28,16 +28,19 @@ from app.service.caller import Caller
 from app.service.driver import Driver, DriverSettings
 from app.service.expiry import Expiry
 from app.service.loading import Loader
+from app.service.mcp_servers import McpServers
 from app.service.questions import Questions
 from app.service.requests import DecisionDraft, GivenAnswer, RunRequest
 from app.service.runs import Runs
 from app.service.statements import Statements
 from app.service.wakeups import Wakeups
+from app.tools.mcp.connections import McpConnections
 from app.tools.registry import ToolRegistry
 from app.tools.toolbox import Toolbox
 from app.trust.decision import DECISION_TYPE
 from app.trust.jose import sign_jws
 from app.trust.keys import CHANCE_BYTES, SigningKey, derive_signing_key
+from app.turn.clock import LoopClock
 from tests.support.clock import PlayedClock
 from tests.support.house_tools import CountingTools
 from tests.support.recorded_script import RecordedScript
@@ -128,6 +131,7 @@ class House:
     clock: PlayedClock = field(default_factory=PlayedClock)
     tools: CountingTools = field(default_factory=CountingTools)
     leases: Leases | None = None
+    reach: McpConnections = field(default_factory=lambda: McpConnections(LoopClock(), commands={}))
     worker: str = "worker-1"
     lease_s: float = LEASE_S
 
@@ -139,8 +143,10 @@ class House:
             files=self.store.workspace,
             search=self.store.tool_search,
             clock=self.clock,
+            calls=self.reach,
         )
-        self.binder = Binder(toolbox=toolbox, providers=self.script)
+        self.servers = McpServers(database=database, clock=self.clock, reach=self.reach)
+        self.binder = Binder(toolbox=toolbox, providers=self.script, servers=self.servers)
         self.wakeups = Wakeups(self.clock)
         self.wakeups.listen(self.store.signals)
         self.statements = Statements(SERVICE_KEY, self.store.service_keys)

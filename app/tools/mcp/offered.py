@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from app.policy.consent import Consent
-from app.tools.mcp.vetting import full_name
 from app.tools.registry import RegisteredTool
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ def _tool(server: McpServerRecord, tool: McpTool, calls: McpCalls) -> Registered
         return await calls.call(server, tool, call, repeatable=is_harmless or idempotent)
 
     return RegisteredTool(
-        name=full_name(server.name, tool.name),
+        name=server.full_name(tool),
         title=f"{server.name}: {tool.name}",
         description=tool.description,
         parameters=tool.parameters,

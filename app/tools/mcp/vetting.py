@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Final
 from jsonschema import Draft202012Validator, SchemaError
 
 from app.engine.arguments import canonical_bytes
-from app.log.servers import McpListing
+from app.log.servers import SEPARATOR, McpListing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from app.log.servers import McpTool
 
-SEPARATOR: Final = "__"
 MAX_TOOLS: Final = 256
 MAX_DESCRIPTION_CHARS: Final = 16 * 1024
 MAX_SCHEMA_BYTES: Final = 64 * 1024
@@ -29,11 +28,6 @@ MAX_LISTING_BYTES: Final = 1024 * 1024
 # What every provider takes as the name of a tool.
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _SHOWN_CHARS: Final = 80
-
-
-def full_name(server: str, tool: str) -> str:
-    """The name under which a tool of a server is offered."""
-    return f"{server}{SEPARATOR}{tool}"
 
 
 def vetted(server: str, declared: Sequence[McpTool]) -> McpListing:
@@ -56,7 +50,7 @@ def vetted(server: str, declared: Sequence[McpTool]) -> McpListing:
 
 
 def _fault(server: str, tool: McpTool) -> str | None:
-    if not tool.name or _NAME.fullmatch(full_name(server, tool.name)) is None:
+    if not tool.name or _NAME.fullmatch(server + SEPARATOR + tool.name) is None:
         return "its name, with that of the server, must be 1 to 64 of A-Z a-z 0-9 _ -"
     if len(tool.description) > MAX_DESCRIPTION_CHARS:
         return f"its description is longer than {MAX_DESCRIPTION_CHARS} characters"

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from app.log.servers import McpTool
-from app.tools.mcp.vetting import full_name, vetted
-from tests.tools.mcp.servers import names
+from app.tools.mcp.vetting import vetted
+from tests.tools.mcp.servers import BASE, names
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def test_a_name_that_is_listed_twice_is_nobody_s() -> None:
 def test_reserved_and_built_in_names_stay_what_they_are() -> None:
     """Whatever a server calls its tools, its own name stands before them."""
     for name in ("__handoff_to", "ask_question", "http_post"):
-        assert full_name("github", name) == f"github__{name}"
+        assert BASE.full_name(declared(name)) == f"github__{name}"
 
 
 def test_a_server_has_at_most_256_tools() -> None:

@@ -1,0 +1,193 @@
+"""MCP servers: registered, listed, asked again, removed (service.md 3). No answer has a header.
+
+A server is asked before the transaction begins, so that a slow one holds nothing but its request.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from datetime import datetime
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import Depends
+from pydantic import ValidationError
+from starlette.requests import Request
+from starlette.responses import Response
+from typing_extensions import override
+
+from app.api.edge import Call, Reading, Writing
+from app.api.paging import Cursor, Limit, cut_page, page_of
+from app.api.routes import Endpoint, Routes, WriteRoute
+from app.api.wire import Document, Time, time_or_none
+from app.log.envelope import wire_time
+from app.log.servers import McpServerRecord
+from app.service.mcp_spec import McpServerSpec, ToolFlags
+
+routes = Routes(tags=["tools"])
+
+ASKED: Final = "turngate.asked"
+
+
+class McpServer(Document):
+    """A server as registered, with the names its tools have here.
+
+    `refused` has a sentence for each tool that cannot be offered.
+    """
+
+    name: str
+    transport: Literal["http", "stdio"]
+    url: str | None
+    command: str | None
+    registered: bool
+    profile: dict[str, ToolFlags]
+    tools: list[str]
+    refused: list[str]
+    viable: bool
+    why_not: str | None
+    created_at: Time
+    listed_at: Time | None
+
+
+class McpServerList(Document):
+    """A page of servers, newest first."""
+
+    items: list[McpServer]
+    next_cursor: str | None
+
+
+class AskingRoute(WriteRoute):
+    """A write before which a server is asked; its first answer is repeated without asking."""
+
+    @override
+    async def serve(self, request: Request, call: Call, endpoint: Endpoint) -> Response:
+        """Ask, then answer the request within one transaction."""
+        if call.claim is not None:
+            async with call.edge.database.transaction(call.caller.tenant) as tx:
+                first = await call.claim.answered(tx, call.caller, call.edge.clock)
+            if first is not None:
+                return first
+        request.scope[ASKED] = await self.asked(request, call)
+        return await super().serve(request, call, endpoint)
+
+    @abstractmethod
+    async def asked(self, request: Request, call: Call) -> object:
+        """What the endpoint wants to know of the server."""
+
+
+class ProposingRoute(AskingRoute):
+    """A registration: the proposed server, asked for its tools."""
+
+    @override
+    async def asked(self, request: Request, call: Call) -> object:
+        """The server; nothing for a body that the framework will refuse."""
+        try:
+            spec = McpServerSpec.model_validate(await request.json())
+        except ValidationError:
+            return None
+        return await call.edge.mcp_servers.proposed(call.caller, spec)
+
+
+class RefreshingRoute(AskingRoute):
+    """A refresh: what the server lists now."""
+
+    @override
+    async def asked(self, request: Request, call: Call) -> object:
+        """The listing."""
+        return await call.edge.mcp_servers.asked(call.caller, request.path_params["name"])
+
+
+async def _asked(request: Request) -> Any:
+    return request.scope[ASKED]
+
+
+Asked = Annotated[Any, Depends(_asked)]
+
+
+@routes.write(
+    "POST",
+    "/v1/mcp-servers",
+    "register_mcp_server",
+    scope="tools:write",
+    kind=ProposingRoute,
+    status_code=201,
+)
+async def register_mcp_server(
+    call: Writing,
+    body: McpServerSpec,  # noqa: ARG001 - it was read before the server was asked
+    server: Asked,
+) -> McpServer:
+    """Register a server, and ask it for its tools; one that does not answer may do so later."""
+    await call.edge.mcp_servers.add(call.tx, call.caller, server)
+    return server_document(server)
+
+
+@routes.read("/v1/mcp-servers", "list_mcp_servers", scope="tools:read")
+async def list_mcp_servers(
+    call: Reading, *, limit: Limit = 50, cursor: Cursor = None
+) -> McpServerList:
+    """The tenant's servers, newest first."""
+    page = page_of(limit, cursor, is_sound=_is_server_key)
+    found = await call.edge.mcp_servers.page(call.session, page)
+    shown, more = cut_page(found, limit, _server_key)
+    return McpServerList(items=[server_document(server) for server in shown], next_cursor=more)
+
+
+@routes.read("/v1/mcp-servers/{name}", "get_mcp_server", scope="tools:read")
+async def get_mcp_server(call: Reading, name: str) -> McpServer:
+    """One server."""
+    return server_document(await call.edge.mcp_servers.read(call.session, name))
+
+
+@routes.write(
+    "POST",
+    "/v1/mcp-servers/{name}/refresh",
+    "refresh_mcp_server",
+    scope="tools:write",
+    kind=RefreshingRoute,
+)
+async def refresh_mcp_server(call: Writing, name: str, found: Asked) -> McpServer:
+    """Ask the server again; a tool that it defines otherwise now inherits no approval."""
+    refreshed = await call.edge.mcp_servers.refresh(call.tx, call.caller, name, found)
+    return server_document(refreshed)
+
+
+@routes.write(
+    "DELETE", "/v1/mcp-servers/{name}", "delete_mcp_server", scope="tools:write", status_code=204
+)
+async def delete_mcp_server(call: Writing, name: str) -> None:
+    """Remove a server; its tools can be called no more."""
+    await call.edge.mcp_servers.delete(call.tx, call.caller, name)
+
+
+def server_document(server: McpServerRecord) -> McpServer:
+    """How a server is shown."""
+    return McpServer(
+        name=server.name,
+        transport=server.transport,
+        url=server.url,
+        command=server.command,
+        registered=server.registered,
+        profile={tool: ToolFlags(**flags) for tool, flags in server.profile.items()},
+        tools=_names(server),
+        refused=list(server.refused),
+        viable=server.why_not is None,
+        why_not=server.why_not,
+        created_at=wire_time(server.created_at),
+        listed_at=time_or_none(server.listed_at),
+    )
+
+
+def _names(server: McpServerRecord) -> list[str]:
+    return sorted(server.full_name(tool) for tool in server.tools if tool.is_listed)
+
+
+def _server_key(server: McpServerRecord) -> str:
+    return f"{server.created_at.isoformat()}/{server.name}"
+
+
+def _is_server_key(key: str) -> bool:
+    time, _, name = key.partition("/")
+    try:
+        return datetime.fromisoformat(time).tzinfo is not None and name != ""
+    except ValueError:
+        return False
