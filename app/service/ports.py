@@ -232,6 +232,10 @@ class Queue(Protocol):
         """Remove idempotency keys of any tenant whose answer nobody may ask for any more."""
         ...
 
+    async def forget_nonces(self, limit: int) -> None:
+        """Remove nonces of any tenant whose payload can no longer be accepted."""
+        ...
+
 
 class Signals(Protocol):
     """Hints that something was committed. They carry no promise: readers read by seq."""

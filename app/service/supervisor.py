@@ -113,7 +113,7 @@ class Supervisor:
 
     async def _sweep(self) -> None:
         while True:
-            for sweep in (self._expiry.sweep, self._take_stranded, self._forget_answers):
+            for sweep in (self._expiry.sweep, self._take_stranded, self._forget):
                 try:
                     await sweep()
                 except StoreUnavailable:
@@ -127,8 +127,9 @@ class Supervisor:
             if await self._take(conversation_id):
                 self._count_swept()
 
-    async def _forget_answers(self) -> None:
+    async def _forget(self) -> None:
         await self._queue.forget_answers(self._clock.now(), FORGOTTEN_AT_ONCE)
+        await self._queue.forget_nonces(FORGOTTEN_AT_ONCE)
 
     async def _hand_over(self) -> None:
         self._driver.drain()

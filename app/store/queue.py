@@ -71,6 +71,15 @@ WITH old AS MATERIALIZED (
 DELETE FROM idempotency_keys k USING old
 WHERE k.tenant = old.tenant AND k.principal = old.principal AND k.key = old.key"""
 
+# A payload holds for 15 minutes, and for a minute before its time; its nonce is kept for a day, by
+# the clock that has dated it. Bytes that are stored are known by themselves and ask for no nonce.
+_FORGET_NONCES: Final = """
+WITH old AS MATERIALIZED (
+    SELECT tenant, nonce FROM nonces WHERE used_at <= now() - interval '1 day'
+    ORDER BY used_at LIMIT $1 FOR UPDATE SKIP LOCKED
+)
+DELETE FROM nonces n USING old WHERE n.tenant = old.tenant AND n.nonce = old.nonce"""
+
 
 class StoreQueue:
     """The port `Queue`."""
@@ -124,6 +133,11 @@ class StoreQueue:
         """Remove idempotency keys of any tenant whose answer nobody may ask for any more."""
         async with borrowed(self._pool) as connection:
             await connection.execute(_FORGET_ANSWERS, now - KEY_LIFETIME, limit)
+
+    async def forget_nonces(self, limit: int) -> None:
+        """Remove nonces of any tenant whose payload can no longer be accepted."""
+        async with borrowed(self._pool) as connection:
+            await connection.execute(_FORGET_NONCES, limit)
 
     async def _overdue(self, query: str, now: datetime, limit: int) -> list[tuple[str, str]]:
         async with borrowed(self._pool) as connection:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, ClassVar
 
-from sqlalchemy import CheckConstraint, Index, SmallInteger, UniqueConstraint
+from sqlalchemy import CheckConstraint, DateTime, Index, SmallInteger, UniqueConstraint, func
 from sqlalchemy import text as sql
 from sqlmodel import Field, SQLModel
 
@@ -99,14 +99,17 @@ class McpServer(SQLModel, table=True):
 
 
 class Nonce(SQLModel, table=True):
-    """A decision's nonce and the payload that used it."""
+    """A decision's nonce and the payload that used it; kept for longer than payloads hold."""
 
     __tablename__: ClassVar[str] = "nonces"
-    __table_args__ = (not_empty("nonce"),)
+    __table_args__ = (not_empty("nonce"), Index(None, "used_at"))
 
     tenant: str = text(key=True)
     nonce: str = text(key=True)
     payload_sha256: str = text()
+    used_at: datetime = Field(
+        sa_type=DateTime(timezone=True), sa_column_kwargs={"server_default": func.now()}
+    )
 
 
 class Revocation(SQLModel, table=True):

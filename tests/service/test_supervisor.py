@@ -59,6 +59,9 @@ class ShakyQueue:
     async def forget_answers(self, now: datetime, limit: int) -> None:
         return
 
+    async def forget_nonces(self, limit: int) -> None:
+        return
+
 
 def supervisor(
     house: House, *, queue: Queue | None = None, concurrency: int = 8, drain_s: float = 20.0

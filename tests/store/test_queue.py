@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -238,3 +239,29 @@ async def test_no_more_keys_are_forgotten_at_once_than_asked(store: Store, tenan
     await store.queue.forget_answers(NOON, 1)
     left = "SELECT count(*) FROM idempotency_keys WHERE tenant = $1"
     assert await store.pool.fetchval(left, tenant) == 1
+
+
+async def test_nonces_are_forgotten_a_day_after_their_use_and_no_more_than_asked(
+    store: Store, tenant: str
+) -> None:
+    """A payload holds for at most 16 minutes, so no replay meets a forgotten nonce."""
+    used = """INSERT INTO nonces (tenant, nonce, payload_sha256, used_at)
+        VALUES ($1, $2, 's', now() - $3::interval)"""
+    for nonce, age in {"oldest": timedelta(days=900), "old": timedelta(days=899)}.items():
+        await store.pool.execute(used, tenant, nonce, age)
+    await store.pool.execute(used, tenant, "kept", timedelta(hours=23))
+    async with store.database.transaction(tenant) as tx:
+        assert await tx.use_nonce("new", "s") == "new"
+
+    async def kept() -> list[str]:
+        rows = await store.pool.fetch(
+            "SELECT nonce FROM nonces WHERE tenant = $1 ORDER BY used_at", tenant
+        )
+        return [row["nonce"] for row in rows]
+
+    await store.queue.forget_nonces(1)
+    assert await kept() == ["old", "kept", "new"]
+    await store.queue.forget_nonces(1000)
+    assert await kept() == ["kept", "new"]
+    async with store.database.transaction(tenant) as tx:
+        assert await tx.use_nonce("kept", "another") == "other"
