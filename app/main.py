@@ -139,7 +139,7 @@ async def open_house(
             database=database,
             clock=clock,
             access=Access(clock, issuers=_issuers(settings, clock), audience=settings.jwt_audience),
-            agents=Agents(clock, catalogue=toolbox, knows_model=providers.knows),
+            agents=Agents(clock, catalogue=toolbox, models=providers),
             approvals=approvals,
             conversations=Conversations(clock),
             questions=Questions(database=database, clock=clock, statements=statements),

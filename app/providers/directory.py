@@ -45,6 +45,14 @@ class ProviderDirectory:
         """Whether an agent may name the model. A vendor's key is only needed when it is asked."""
         return model == SCRIPT or parse_model(model, frozenset(self._compatible)) is not None
 
+    def can_search(self, model: str) -> bool:
+        """Whether a native search is more than a word for the model: a vendor's models search.
+
+        The script has its program in the place of a search. Compatible servers have none.
+        """
+        name = parse_model(model, frozenset(self._compatible))
+        return model == SCRIPT or (name is not None and name.server is None)
+
     def provider(self, model: str) -> Provider:
         """The provider of a model; one that is not known here says so when it is asked.
 

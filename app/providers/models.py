@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from anthropic import AsyncAnthropic
 from openai import AsyncOpenAI
 from pydantic_ai.direct import model_request_stream
+from pydantic_ai.exceptions import UserError
 from pydantic_ai.messages import InstructionPart
 from pydantic_ai.models import ModelRequestParameters, create_async_httpx2_client
 from pydantic_ai.models.anthropic import AnthropicModel
@@ -32,7 +33,7 @@ from app.engine.json_text import thaw
 from app.providers.failures import FAILURES, provider_error
 from app.providers.replies import ReplyReader
 from app.providers.transcript import holds_calls, vendor_messages
-from app.turn.ports import CacheHint
+from app.turn.ports import CacheHint, FailureKind, ProviderError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
@@ -79,6 +80,11 @@ class VendorModels:
                     for item in reader.items(event):
                         yield item
                 response = stream.get()
+        except UserError as error:
+            # Raised before anything is sent; without a search nothing is asked for that could be.
+            raise (
+                _cannot_search(name) if searches else provider_error(error, name.owner)
+            ) from error
         except FAILURES as error:
             raise provider_error(error, name.owner) from error
         for item in reader.closing(response):
@@ -129,6 +135,11 @@ class VendorModels:
             unstored = OpenAIResponsesModelSettings(openai_store=False)
             return OpenAIResponsesModel(name.model, provider=provider, settings=unstored)
         return OpenAIChatModel(name.model, provider=provider)
+
+
+def _cannot_search(name: ModelName) -> ProviderError:
+    what = "cannot search the web, or not while it is offered tools"
+    return ProviderError(FailureKind.BAD_REQUEST, f"{name.owner}: {name.model} {what}")
 
 
 def load_vendor(vendor: str) -> None:

@@ -55,6 +55,7 @@ class ReplyReader:
         self._turn = turn
         self._begun_calls: list[int] = []
         self._thoughts: list[int] = []
+        self._searched = False
 
     def items(self, event: wire.ModelResponseStreamEvent) -> Iterator[StreamItem]:
         """The items of one event, mostly one."""
@@ -80,6 +81,8 @@ class ReplyReader:
             isinstance(part, wire.TextPart) for part in response.parts
         ):
             yield TextItem(text=_sound(str(refusal)))
+        if not self._searched and any(_is_grounded(part) for part in response.parts):
+            yield UnknownItem(payload=SEARCHED)
         yield from self._reasoning(response)
         called = False
         for call in self._calls(response):
@@ -104,6 +107,7 @@ class ReplyReader:
                 self._begun_calls.append(index)
                 yield ToolCallNameItem(internal_call_id=_internal_id(index), name=_sound(name))
             case wire.NativeToolCallPart():
+                self._searched = True
                 yield UnknownItem(payload=SEARCHED)
             case _:
                 pass
@@ -143,6 +147,17 @@ class ReplyReader:
             return call
         kept = {**(call.additional_params or {}), VENDOR: self._vendor, VENDOR_DETAILS: details}
         return call.model_copy(update={"additional_params": freeze_object(kept)})
+
+
+def _is_grounded(part: wire.ModelResponsePart) -> bool:
+    """Whether a search went into the part, however its vendor tells of that."""
+    match part:
+        case wire.NativeToolCallPart() | wire.NativeToolReturnPart():
+            return True
+        case wire.TextPart(citations=citations):
+            return bool(citations)
+        case _:
+            return False
 
 
 def usage_of(usage: RequestUsage) -> Usage:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from app.engine.json_text import pointer_token
 from app.engine.output_schema import require_usable
@@ -18,7 +18,7 @@ from app.service.refusals import FieldFault
 from app.turn.texts import ASK_QUESTION
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from app.service.agent_spec import AgentSpec, DispatchRule
 
@@ -44,6 +44,13 @@ _MEMBERS: Final = {
 }
 
 
+class ModelCatalogue(Protocol):
+    """The models of this deployment, by what an agent may ask of them."""
+
+    def knows(self, model: str) -> bool: ...
+    def can_search(self, model: str) -> bool: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """What an agent is held against; `agents` are those of its delegates that exist."""
@@ -51,7 +58,7 @@ class Surroundings:
     tools: frozenset[str]
     servers: frozenset[str]
     agents: frozenset[str]
-    knows_model: Callable[[str], bool]
+    models: ModelCatalogue
 
 
 def faults_of(spec: AgentSpec, around: Surroundings) -> tuple[FieldFault, ...]:
@@ -80,8 +87,10 @@ def lowered_guards(spec: AgentSpec) -> tuple[str, ...]:
 
 
 def _model_faults(spec: AgentSpec, around: Surroundings) -> Iterator[FieldFault]:
-    if not around.knows_model(spec.model):
+    if not around.models.knows(spec.model):
         yield FieldFault("/model", f"no model is called {spec.model!r} here")
+    elif spec.native_search and not around.models.can_search(spec.model):
+        yield FieldFault("/native_search", f"{spec.model!r} has no search of its own")
 
 
 def _tool_faults(spec: AgentSpec, around: Surroundings) -> Iterator[FieldFault]:

@@ -13,10 +13,9 @@ from app.service.agent_spec import digest_of
 from app.service.refusals import AgentChanged, AgentInvalid, NotFound, ScopeMissing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from app.log.payload import Payload
     from app.log.queries import Page
+    from app.service.agent_check import ModelCatalogue
     from app.service.agent_spec import AgentSpec
     from app.service.caller import Caller
     from app.service.clock import Clock
@@ -43,12 +42,10 @@ class Expected:
 class Agents:
     """The tenant's agents."""
 
-    def __init__(
-        self, clock: Clock, *, catalogue: ToolCatalogue, knows_model: Callable[[str], bool]
-    ) -> None:
+    def __init__(self, clock: Clock, *, catalogue: ToolCatalogue, models: ModelCatalogue) -> None:
         self._clock = clock
         self._catalogue = catalogue
-        self._knows_model = knows_model
+        self._models = models
 
     async def put(
         self,
@@ -117,7 +114,7 @@ class Agents:
             tools=frozenset(tool.name for tool in tools),
             servers=frozenset(server.name for server in servers),
             agents=frozenset(existing),
-            knows_model=self._knows_model,
+            models=self._models,
         )
 
 

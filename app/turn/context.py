@@ -62,11 +62,15 @@ class TurnStep(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Partial:
-    """What had arrived of a reply that nothing can be done with, and why it ended."""
+    """What had arrived of a reply that nothing can be done with, and why it ended.
+
+    `may_be_grounded`: a search may have gone into it, for some providers tell that at the end only.
+    """
 
     items: tuple[StreamItem, ...]
     stop: str
     usage: Usage
+    may_be_grounded: bool
 
 
 class TurnFailed(Exception):

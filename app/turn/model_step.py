@@ -45,7 +45,7 @@ async def ask_model(
     try:
         collected = await dial(ctx, request, first_attempt=_first_attempt(ctx))
     except BrokenStream as broken:
-        partial = Partial(broken.items, BROKEN, Usage())
+        partial = Partial(broken.items, BROKEN, Usage(), may_be_grounded=request.web_search)
         raise TurnFailed(broken.error.kind, broken.error.message, partial=partial) from broken
     ctx.total_usage += collected.final.usage
     ctx.last_stop = _stop(collected.final)
@@ -53,7 +53,12 @@ async def ask_model(
         turn = _assembled(ctx, collected, is_closing=is_closing)
         wanted = feed_reply(ctx.run, turn, collected.final)
     except CompletionError as error:
-        partial = Partial(collected.items, ctx.last_stop or BROKEN, collected.final.usage)
+        partial = Partial(
+            collected.items,
+            ctx.last_stop or BROKEN,
+            collected.final.usage,
+            may_be_grounded=collected.is_grounded,
+        )
         kind = FailureKind.OUTPUT_INVALID if _called_output(ctx, error) else FailureKind.OTHER
         raise TurnFailed(kind, error.message, partial=partial) from error
     _accept(ctx, collected, turn)

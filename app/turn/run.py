@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from app.engine.messages import AssistantMessage, AssistantText
 from app.log.calls import MessageAssistant
+from app.policy.taint import Trust
 from app.turn.answers import AnswerBook
 from app.turn.clock import LoopClock
 from app.turn.context import StepOutcome, TurnCtx, TurnFailed, TurnStep
@@ -147,7 +148,8 @@ def _keep_partial(ctx: TurnCtx, failed: TurnFailed, partial: Partial) -> MidStre
                 usage=usage_totals(partial.usage),
                 stop=partial.stop,
                 content=parts,
-            )
+            ),
+            trust=Trust.QUARANTINED_CONTENT if partial.may_be_grounded else Trust.UNSPECIFIED,
         )
     if text:
         marked = AssistantText(text=text, additional_params={INCOMPLETE: True})

@@ -27,6 +27,11 @@ def test_a_model_of_a_vendor_or_a_server_is_known(model: str) -> None:
     assert DIRECTORY.knows(model)
 
 
+def test_vendors_models_search_and_those_of_compatible_servers_do_not() -> None:
+    searching = [model for model in (*KNOWN, *UNKNOWN) if DIRECTORY.can_search(model)]
+    assert searching == ["script", "openai:gpt-x", "anthropic:claude-x", "google:gemini-x"]
+
+
 @pytest.mark.parametrize("model", UNKNOWN)
 async def test_any_other_model_is_refused_when_named_and_when_asked(model: str) -> None:
     assert not DIRECTORY.knows(model)

@@ -90,6 +90,16 @@ async def test_the_cache_hint_marks_the_tools_and_the_instructions_but_not_the_t
     assert "cache_control" not in str(plain)
 
 
+async def test_t8_the_same_prefix_is_marked_whether_or_not_a_search_is_offered() -> None:
+    marks = []
+    for searches in (True, False):
+        hint = CacheHint.STABLE_PREFIX
+        _, asked = await ask(CLAUDE, claude(HELLO), cache_hint=hint, web_search=searches)
+        tools = [tool["name"] for tool in asked["tools"] if "cache_control" in tool]
+        marks.append((tools, ["cache_control" in block for block in asked["system"]]))
+    assert marks == [(["look_up"], [True])] * 2
+
+
 async def test_search_is_offered_when_asked_for_and_its_use_is_told() -> None:
     replied, asked = await ask(CLAUDE, claude(SEARCH, HELLO), web_search=True)
     assert [tool.get("type") for tool in asked["tools"]] == [None, "web_search_20250305"]

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+
+import pytest
 
 from app.engine.messages import AssistantMessage, ToolResult, ToolResultText, UserMessage
 from app.engine.usage import FinishReason, Usage
-from app.turn.ports import FailureKind
-from tests.providers.vendors import ask
-from tests.support.model_servers import Answer, refused, sse
-
-GEMINI = "google:gemini-x"
-
-
-def gemini(*parts: dict[str, Any], finish: str | None = None, **usage: int) -> bytes:
-    candidate: dict[str, Any] = {"content": {"role": "model", "parts": list(parts)}, "index": 0}
-    if finish is not None:
-        candidate["finishReason"] = finish
-    return sse({"candidates": [candidate], "responseId": "r-1", "usageMetadata": usage or None})
-
+from app.turn.ports import CacheHint, FailureKind
+from tests.providers.played import reply
+from tests.providers.vendors import CHAT, REQUEST, ask, asking
+from tests.support.model_servers import Answer, refused
+from tests.support.search_servers import (
+    GEMINI,
+    GROUNDING,
+    OPENAI_SEARCH,
+    SAYING,
+    event,
+    gemini,
+    responses,
+)
 
 CALL = {"functionCall": {"name": "look_up", "args": {"q": "ä"}}, "thoughtSignature": "c2ln"}
 
@@ -74,57 +76,24 @@ async def test_failures_of_google_are_told_by_kind() -> None:
     assert (limited.error.kind, limited.error.retry_after) == (FailureKind.RATE_LIMIT, 3.0)
 
 
-def event(kind: str, **fields: Any) -> bytes:
-    return sse({"type": kind, "sequence_number": 0, **fields}, kind)
-
-
-RESPONSE = {
-    "id": "resp_1",
-    "object": "response",
-    "created_at": 1,
-    "model": "gpt-x",
-    "output": [],
-    "parallel_tool_calls": True,
-    "tool_choice": "auto",
-    "tools": [],
-}
-SEARCH = {"id": "ws_1", "type": "web_search_call", "action": {"type": "search", "query": "x"}}
 MESSAGE = {"id": "msg_1", "type": "message", "role": "assistant", "content": []}
 PLACE = {"output_index": 1, "content_index": 0, "item_id": "msg_1"}
-USAGE = {
-    "input_tokens": 5,
-    "output_tokens": 2,
-    "total_tokens": 7,
-    "input_tokens_details": {"cached_tokens": 1},
-    "output_tokens_details": {"reasoning_tokens": 0},
-}
 
 
 async def test_openai_searches_through_its_other_api_and_keeps_nothing_there() -> None:
     text = {"type": "output_text", "text": "", "annotations": []}
-    answer = Answer(
-        [
-            event("response.created", response={**RESPONSE, "status": "in_progress"}),
-            event(
-                "response.output_item.added",
-                output_index=0,
-                item={**SEARCH, "status": "in_progress"},
-            ),
-            event(
-                "response.output_item.done", output_index=0, item={**SEARCH, "status": "completed"}
-            ),
-            event(
-                "response.output_item.added",
-                output_index=1,
-                item={**MESSAGE, "status": "in_progress"},
-            ),
+    answer = responses(
+        OPENAI_SEARCH,
+        MESSAGE,
+        pieces=(
             event("response.content_part.added", **PLACE, part=text),
             event("response.output_text.delta", **PLACE, delta="Hello", logprobs=[]),
-            event(
-                "response.completed",
-                response={**RESPONSE, "status": "completed", "usage": USAGE},
-            ),
-        ]
+        ),
+        input_tokens=5,
+        output_tokens=2,
+        total_tokens=7,
+        input_tokens_details={"cached_tokens": 1},
+        output_tokens_details={"reasoning_tokens": 0},
     )
     replied, asked = await ask("openai:gpt-x", answer, web_search=True)
     assert (replied.text, replied.calls) == ("Hello", [])
@@ -136,3 +105,33 @@ async def test_openai_searches_through_its_other_api_and_keeps_nothing_there() -
     )
     assert asked["store"] is False
     assert [tool["type"] for tool in asked["tools"]] == ["web_search", "function"]
+
+
+async def test_google_searches_beside_its_tools_and_tells_of_it_when_it_is_over() -> None:
+    answer = Answer([gemini({"text": "Hello"}), gemini(finish="STOP", grounding=GROUNDING)])
+    replied, asked = await ask(GEMINI, answer, web_search=True)
+    assert [item.payload for item in replied.items if item.type == "unknown"] == [
+        {"type": "web_search_call"}
+    ]
+    assert (replied.text, replied.calls) == ("Hello", [])
+    assert asked["tools"][0] == {"googleSearch": {}}
+    assert "functionDeclarations" in asked["tools"][1]
+    _, without = await ask(GEMINI, Answer([gemini({"text": "x"}, finish="STOP")]))
+    assert "googleSearch" not in str(without)
+
+
+async def test_an_older_model_that_cannot_search_beside_tools_says_so_before_it_is_asked() -> None:
+    async with asking("google:gemini-2.5-flash") as (provider, server):
+        replied = await reply(provider, replace(REQUEST, web_search=True))
+    assert replied.error is not None
+    assert (replied.error.kind, server.asked) == (FailureKind.BAD_REQUEST, [])
+    assert "cannot search the web, or not while it is offered tools" in replied.error.message
+
+
+@pytest.mark.parametrize("model", ["openai:gpt-x", GEMINI, CHAT])
+async def test_where_nothing_marks_a_cached_prefix_the_hint_changes_no_byte(model: str) -> None:
+    bodies = []
+    for hint in CacheHint:
+        answer = SAYING.get(model, SAYING["openai:gpt-x"])
+        bodies.append((await ask(model, answer, cache_hint=hint))[1])
+    assert bodies[0] == bodies[1]

@@ -10,11 +10,22 @@ import pytest
 from app.service.agent_check import Surroundings, faults_of, lowered_guards
 from app.service.agent_spec import AgentSpec
 
+
+class PlayedModels:
+    """The script, and a compatible server, which has no search."""
+
+    def knows(self, model: str) -> bool:
+        return model in {"script", "compatible:local"}
+
+    def can_search(self, model: str) -> bool:
+        return model == "script"
+
+
 AROUND = Surroundings(
     tools=frozenset({"http_post", "files_read", "github__list"}),
     servers=frozenset({"github"}),
     agents=frozenset({"researcher"}),
-    knows_model=lambda model: model == "script",
+    models=PlayedModels(),
 )
 
 
@@ -39,6 +50,8 @@ SOUND = [
     Case("questions", {"tools": ["http_post", "ask_question"]}),
     Case("a rule for questions", {"approval": {"ask_question": "allow"}}),
     Case("rules for what may come", {"approval": {"jira:*": "veto", "jira__open": "ask"}}),
+    Case("a search", {"native_search": True}),
+    Case("a server of one's own", {"model": "compatible:local"}),
     Case("a rule for all", {"approval": {"*": "allow"}, "tools": ["files_read"]}),
     Case("two programs", {"approvers": {"roles": [], "programs": ["a", "b"], "count": 3}}),
     Case("many by role", {"approvers": {"roles": ["lead"], "allow_self": False, "count": 9}}),
@@ -50,6 +63,12 @@ SOUND = [
 
 FAULTY = [
     Case("a model", {"model": "nobody:x"}, ("/model",)),
+    Case("no model to search", {"model": "nobody:x", "native_search": True}, ("/model",)),
+    Case(
+        "a search of a model without one",
+        {"model": "compatible:local", "native_search": True},
+        ("/native_search",),
+    ),
     Case("a tool", {"tools": ["http_post", "http_pst"]}, ("/tools/1",)),
     Case("a tool twice", {"tools": ["http_post", "http_post"]}, ("/tools/1",)),
     Case("a server", {"tools": ["jira:*"]}, ("/tools/0",)),

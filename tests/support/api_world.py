@@ -207,7 +207,7 @@ def edge_of(
         access=Access(
             clock, issuers={DEVELOPMENT_ISSUER: FixedKeys(ISSUER.keys())}, audience="turngate"
         ),
-        agents=Agents(clock, catalogue=toolbox, knows_model=providers.knows),
+        agents=Agents(clock, catalogue=toolbox, models=providers),
         approvals=Approvals(database=database, clock=clock, binder=binder),
         conversations=Conversations(clock),
         questions=Questions(database=database, clock=clock, statements=statements),

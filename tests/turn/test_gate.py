@@ -22,8 +22,8 @@ from app.policy.capability import ALL_CAPABILITIES, Capability, CapabilitySet
 from app.policy.grants import SessionApproval
 from app.policy.taint import Trust
 from app.turn.agent import BoundAgent
-from app.turn.ports import DispatchDeny, DispatchRequireApproval
-from tests.support.turn_provider import called, reply, said, searched
+from app.turn.ports import DispatchDeny, DispatchRequireApproval, FailureKind, ProviderError
+from tests.support.turn_provider import called, cut, reply, said, searched
 from tests.support.turn_tools import CONNECTOR, EGRESS, POST, READ, WRITE, MemoryTool
 from tests.support.turn_world import World, approve
 
@@ -203,6 +203,17 @@ async def test_t93_grounded_text_binds_the_next_step() -> None:
     assert len(result.pending_approvals) == 1
     tags = [fact.trust for fact in world.journal.facts if fact.payload.TYPE == "message.assistant"]
     assert tags == [Trust.QUARANTINED_CONTENT, Trust.UNSPECIFIED]
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+async def test_text_of_a_stream_that_broke_while_it_could_search_is_untrusted(
+    allowed: bool,
+) -> None:
+    broken = ProviderError(FailureKind.UNAVAILABLE, "gone")
+    world = World([cut(said("found"), broken)])
+    await world.turn(native_search_allowed=allowed)
+    tags = [fact.trust for fact in world.journal.facts if fact.payload.TYPE == "message.assistant"]
+    assert tags == [Trust.QUARANTINED_CONTENT if allowed else Trust.UNSPECIFIED]
 
 
 async def test_an_untrusted_description_taints_the_turn_that_offers_it() -> None:
