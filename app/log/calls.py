@@ -145,7 +145,12 @@ class CallDeniedUnattended(WorkerPayload):
 
 
 class DispatchMutated(WorkerPayload):
-    """A rewrite, injection or redaction, recorded before it applies (turn.md 7.7)."""
+    """A rewrite, injection or redaction, recorded and signed before it applies (turn.md 7.7).
+
+    `original_sha256` is the digest of what was: the arguments, or the result, which no log holds.
+    `mutated_sha256` is that of what became of it: the new arguments or the injected text, which
+    lie in the private column, or the redacted result.
+    """
 
     TYPE: ClassVar[str] = "dispatch.mutated"
 
@@ -154,6 +159,9 @@ class DispatchMutated(WorkerPayload):
     kind: str
     original_sha256: str
     rule: str
+    mutated_sha256: str = ""
+    kid: str = ""
+    signature: str = ""
 
 
 class RetrievalMissed(WorkerPayload):

@@ -10,6 +10,9 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
+import regex
+
+from app.engine.json_pointer import pointer_tokens
 from app.engine.json_text import pointer_token
 from app.engine.output_schema import require_usable
 from app.policy.capability import parse_capabilities
@@ -27,7 +30,6 @@ _SERVER_TOOL: Final = re.compile(r"[a-z0-9-]{1,32}__.+")
 _SERVER_PATTERN: Final = re.compile(r"([a-z0-9-]{1,32}):\*")
 # Members whose feature comes with a later release; until then only their defaults are taken.
 _LATER: Final = (
-    "dispatch_rules",
     "delegates",
     "delegate_max_fanout",
     "delegate_turn_budget",
@@ -168,15 +170,25 @@ def _member_faults(rule: DispatchRule, pointer: str) -> Iterator[FieldFault]:
     for name in sorted(allowed - given - {"when"}):
         yield FieldFault(pointer, f"{rule.action} needs {name}")
     for target in rule.set or {}:
-        if not target.startswith("/"):
-            yield FieldFault(f"{pointer}/set", f"{target!r} is no JSON pointer to a member")
+        if target == "":
+            yield FieldFault(f"{pointer}/set", "the arguments as a whole cannot be replaced")
+        yield from _pointer_faults(target, f"{pointer}/set")
+    if rule.when is not None:
+        yield from _pointer_faults(rule.when.pointer, f"{pointer}/when/pointer")
 
 
 def _pattern_faults(pattern: str, pointer: str) -> Iterator[FieldFault]:
     try:
-        re.compile(pattern)
-    except (re.error, OverflowError, RecursionError) as error:
+        regex.compile(pattern)
+    except (regex.error, ValueError, OverflowError, RecursionError) as error:
         yield FieldFault(pointer, f"no regular expression: {error}")
+
+
+def _pointer_faults(target: str, pointer: str) -> Iterator[FieldFault]:
+    try:
+        pointer_tokens(target)
+    except ValueError as error:
+        yield FieldFault(pointer, str(error))
 
 
 def _delegate_faults(spec: AgentSpec, around: Surroundings) -> Iterator[FieldFault]:

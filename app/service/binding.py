@@ -14,9 +14,9 @@ import orjson
 
 from app.log.queries import LogScope
 from app.policy.capability import ALL_CAPABILITIES, CapabilitySet, parse_capabilities
-from app.policy.consent import Consent, ConsentRules
 from app.policy.grants import GrantPolicy
 from app.service.agent_spec import AgentSpec
+from app.service.call_rules import call_rules
 from app.service.mcp_spec import servers_named
 from app.turn.agent import BoundAgent
 from app.turn.texts import ASK_QUESTION
@@ -85,7 +85,7 @@ class Binder:
             tenant=tenant,
             conversation_id=created.conversation_id,
             names=spec.tools,
-            consent=(_consent(spec), _consent(now)),
+            rules=call_rules(spec, now),
             escape_hatch=spec.escape_hatch,
             servers=servers,
         )
@@ -129,10 +129,6 @@ class Binder:
 
 def _spec(document: bytes) -> AgentSpec:
     return AgentSpec.model_validate(orjson.loads(document))
-
-
-def _consent(spec: AgentSpec) -> ConsentRules:
-    return ConsentRules({pattern: Consent(rule) for pattern, rule in spec.approval.items()})
 
 
 def _ceiling(spec: AgentSpec) -> CapabilitySet:

@@ -20,6 +20,7 @@ from app.service.asking import TAINTED_BY
 from app.service.closing import Turn, closing, failed
 from app.service.limits import DeadlinePassed, RunLimits, TokensSpent
 from app.service.loading import UnusableSchema
+from app.service.mutations import SignedMutations
 from app.service.opening import attempt_began, opening
 from app.service.recorder import TurnDrained, TurnRecorder
 from app.service.replay import stalled_turns
@@ -242,6 +243,9 @@ class Driver:
             unattended=run.unattended,
             escalate_sandbox_denials=spec.escalate_sandbox_denials,
             untrusted_context_seed=drive.lease.tainted,
+            dispatch_recorder=SignedMutations(
+                recorder, self._loader.statements, drive.lease, turn_id=drive.turn_id
+            ),
             clock=self._clock,
             turn_start_unix_ms=_unix_ms(drive.standing.turn_began or drive.began),
             cache_hint=CacheHint(spec.cache_hint),

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         StoredAnswer,
     )
     from app.log.servers import McpListing, McpServerRecord
-    from app.policy.consent import ConsentRules
+    from app.policy.dispatch import CallRules
     from app.turn.ports import Provider, ToolExecutor
 
 
@@ -292,11 +292,11 @@ class Toolbox(Protocol):
         tenant: str,
         conversation_id: str,
         names: Sequence[str],
-        consent: Sequence[ConsentRules],
+        rules: CallRules,
         escape_hatch: bool,
         servers: Sequence[McpServerRecord] = (),
     ) -> ToolExecutor:
-        """The tools `names`, under the strictest of some consent rules, on one workspace.
+        """The tools `names`, under an agent's rules, on one workspace.
 
         Those of MCP servers are theirs as they are pinned in `servers`. With the escape hatch they
         need not all be offered.

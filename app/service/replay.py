@@ -18,6 +18,7 @@ from app.policy.capability import NO_CAPABILITIES
 from app.service.active_time import ActiveTime
 from app.service.history import HISTORY_EVENTS, fold_history, result_text, user_message
 from app.service.open_questions import OpenQuestions
+from app.turn.options import ApprovalOverride
 from app.turn.reply import answer_executed, answer_settled, replay_reply
 from app.turn.transcript import CallMark, LoggedCall, Note, Transcript
 
@@ -46,6 +47,7 @@ RUN_EVENTS: Final = (
     "approval.resolved",
     "question.asked",
     "question.answered",
+    "dispatch.mutated",
     "tool.started",
     "tool.completed",
     "tool.failed",
@@ -164,6 +166,7 @@ class _Fold:
         self.standing = Standing(run, "")
         self._checkpoint_seq = checkpoint_seq
         self._decided = decided
+        self._injected: dict[str, str] = {}
         # Messages of the run up to and with the reply at hand, the prompt included.
         self._messages = 1
         self._folds: dict[str, Callable[[Event], None]] = {
@@ -179,6 +182,7 @@ class _Fold:
             "approval.resolved": self._resolved,
             "question.asked": self._question_asked,
             "question.answered": lambda event: self.standing.questions.answered(event.data),
+            "dispatch.mutated": self._mutated,
             "tool.started": self._started,
             "tool.completed": self._answered,
             "tool.failed": self._answered,
@@ -294,28 +298,38 @@ class _Fold:
         call = self.standing.batch.get(call_id)
         if call is None:
             return
+        attempt = event.data["attempt"]
         # This start used up its decision; one asked for from now on is about the next start.
-        started = replace(
-            call, mark=CallMark.STARTED, attempts=event.data["attempt"], approval_id=None
-        )
+        started = replace(call, mark=CallMark.STARTED, attempts=attempt, approval_id=None)
         decision = self._decided.get(call.approval_id or "")
         if decision is not None:
-            self._note(decision)
-            edit = decision.override.modified_args_json if decision.override else ""
+            override = decision.override or ApprovalOverride()
+            self._note(override.injected_context)
+            ran = call.started_args if call.mark is CallMark.STARTED else None
             started = replace(
                 started,
-                started_args=edit or None,
+                started_args=override.modified_args_json or ran,
+                is_edited=bool(override.modified_args_json) or call.is_edited,
                 sandbox_mode=decision.sandbox_mode,
                 covered=decision.covered or NO_CAPABILITIES,
             )
+        else:
+            self._note(self._injected.pop(call_id, ""))
         self.standing.batch[call_id] = started
 
-    def _note(self, decision: ApprovalDecision) -> None:
-        """Keep an approver's note where it belongs: behind the results of the open batch."""
-        if decision.override is not None and decision.override.injected_context:
-            self.standing.notes.append(
-                Note(after_messages=self._messages + 1, text=decision.override.injected_context)
-            )
+    def _mutated(self, event: Event) -> None:
+        """What the rules make of a call that is about to start: other arguments, or a note."""
+        call_id, changed = event.data["call_id"], (event.private or b"").decode()
+        call = self.standing.batch.get(call_id)
+        if call is not None and event.data["kind"] == "input_rewrite":
+            self.standing.batch[call_id] = replace(call, started_args=changed)
+        elif event.data["kind"] == "context_injection":
+            self._injected[call_id] = changed
+
+    def _note(self, text: str) -> None:
+        """Keep a note, if there is one, where it belongs: behind the results of the open batch."""
+        if text:
+            self.standing.notes.append(Note(after_messages=self._messages + 1, text=text))
 
     def _answered(self, event: Event) -> None:
         state, call_id = self.standing, event.data["call_id"]
@@ -325,7 +339,7 @@ class _Fold:
         state.answered.add(call_id)
         decision = self._decided.get(call.approval_id or "")
         if decision is not None and not decision.approved and call.mark is not CallMark.STARTED:
-            self._note(decision)
+            self._note((decision.override or ApprovalOverride()).injected_context)
         if event.seq > self._checkpoint_seq and state.run.state() == "executing_tools":
             pending = _pending(state.run, call.position)
             answer = answer_settled if event.type == "tool.settled" else answer_executed

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from app.tools.ports import Workspace
     from app.tools.registry import RegisteredTool, ToolRegistry
     from app.turn.ports import (
+        DispatchRedact,
         ToolDecision,
         ToolInvocation,
         ToolOutcome,
@@ -128,8 +129,10 @@ class ScopedExecutor(ToolExecutor):
                 assert_never(rule)
 
     @override
-    async def post_dispatch(self, name: str, args: Mapping[str, Any], result: str) -> str | None:
-        """No rule changes results."""
+    async def post_dispatch(
+        self, name: str, args: Mapping[str, Any], result: str
+    ) -> DispatchRedact | None:
+        """No tool changes results by itself."""
         return None
 
     @override

@@ -15,20 +15,13 @@ from typing_extensions import override
 
 from app.engine.json_text import compact_json
 from app.log.queries import ToolQuery, ToolText
-from app.turn.ports import ToolExecutor
+from app.tools.forwarding import ForwardingExecutor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from app.policy.capability import CapabilitySet
     from app.tools.ports import ToolSearch
-    from app.turn.ports import (
-        ToolDecision,
-        ToolInvocation,
-        ToolOutcome,
-        ToolSpec,
-        WorkerScope,
-    )
+    from app.turn.ports import ToolExecutor, ToolSpec
 
 # What is offered of whole servers, until either is reached: about 8,000 tokens in each request.
 OFFERED_TOOLS: Final = 40
@@ -43,11 +36,14 @@ _WORD: Final = re.compile(r"[^\W_]+")
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
-class HatchedExecutor(ToolExecutor):
-    """`inner` with fewer tools on offer, and a way to the others. `named` are always offered."""
+class HatchedExecutor(ForwardingExecutor):
+    """`inner` with fewer tools on offer, and a way to the others. `named` are always offered.
+
+    A worker has no hatch: it is offered all of its share.
+    """
 
     def __init__(self, inner: ToolExecutor, named: Sequence[str], *, search: ToolSearch) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._named = frozenset(named)
         self._search = search
 
@@ -68,55 +64,6 @@ class HatchedExecutor(ToolExecutor):
         texts = [_text_of(spec) for spec in hidden]
         places = await self._search.nearest(query, texts, limit=RECOVERED_TOOLS)
         return [hidden[place] for place in places]
-
-    @override
-    async def execute(self, call: ToolInvocation) -> ToolOutcome:
-        return await self._inner.execute(call)
-
-    @override
-    def owns(self, name: str) -> bool:
-        return self._inner.owns(name)
-
-    @override
-    def spec(self, name: str) -> ToolSpec | None:
-        return self._inner.spec(name)
-
-    @override
-    def needs_approval(self, name: str) -> bool:
-        return self._inner.needs_approval(name)
-
-    @override
-    async def pre_dispatch(self, name: str, args: Mapping[str, Any]) -> ToolDecision:
-        return await self._inner.pre_dispatch(name, args)
-
-    @override
-    async def post_dispatch(self, name: str, args: Mapping[str, Any], result: str) -> str | None:
-        return await self._inner.post_dispatch(name, args, result)
-
-    @override
-    def cacheable_approval(self, name: str) -> bool:
-        return self._inner.cacheable_approval(name)
-
-    @override
-    def is_idempotent(self, name: str) -> bool:
-        return self._inner.is_idempotent(name)
-
-    @override
-    async def sandbox_would_deny(self, name: str, args: Mapping[str, Any]) -> bool:
-        return await self._inner.sandbox_would_deny(name, args)
-
-    @override
-    def required_capabilities(self, name: str) -> CapabilitySet:
-        return self._inner.required_capabilities(name)
-
-    @override
-    def ingests_untrusted_content(self, name: str) -> bool:
-        return self._inner.ingests_untrusted_content(name)
-
-    @override
-    def for_worker(self, scope: WorkerScope) -> ToolExecutor:
-        """The worker's executor; it has no hatch, so it is offered all of its share."""
-        return self._inner.for_worker(scope)
 
 
 def offered(specs: Sequence[ToolSpec], named: frozenset[str]) -> list[ToolSpec]:

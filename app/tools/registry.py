@@ -148,6 +148,11 @@ class ToolRegistry:
         both._tools = {tool.name: tool for tool in tools} | self._tools
         return both
 
+    def server_of(self, name: str) -> str | None:
+        """The MCP server of the tool of that name, if it comes from one."""
+        tool = self._tools.get(name)
+        return None if tool is None else tool.server
+
     def named(self, entry: str) -> tuple[RegisteredTool, ...]:
         """The tools that an entry of an agent's `tools` stands for."""
         if (tool := self._tools.get(entry)) is not None:

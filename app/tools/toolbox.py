@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from app.tools.dispatch_rules import RuledExecutor
 from app.tools.executor import ScopedExecutor
 from app.tools.hatch import HatchedExecutor
 from app.tools.mcp.offered import tools_of
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from app.log.servers import McpServerRecord
-    from app.policy.consent import ConsentRules
+    from app.policy.dispatch import CallRules
     from app.tools.mcp.offered import McpCalls
     from app.tools.ports import ToolSearch, WorkspaceStore
     from app.tools.registry import RegisteredTool, ToolRegistry
@@ -56,19 +57,26 @@ class Toolbox:
         tenant: str,
         conversation_id: str,
         names: Sequence[str],
-        consent: Sequence[ConsentRules],
+        rules: CallRules,
         escape_hatch: bool,
         servers: Sequence[McpServerRecord] = (),
     ) -> ToolExecutor:
-        """The tools `names`, under the strictest of some consent rules, on one workspace.
+        """The tools `names`, under an agent's rules, on one workspace.
 
         Those of MCP servers are theirs as they are pinned in `servers`. With the escape hatch they
         need not all be offered.
         """
         files = ConversationWorkspace(self._files(tenant), conversation_id, clock=self._clock)
         workspace = RootedWorkspace(files, self._roots)
-        scoped = ScopedExecutor(self._with(servers), names, consent=consent, workspace=workspace)
-        return HatchedExecutor(scoped, names, search=self._search) if escape_hatch else scoped
+        registry = self._with(servers)
+        executor: ToolExecutor = ScopedExecutor(
+            registry, names, consent=rules.consent, workspace=workspace
+        )
+        if escape_hatch:
+            executor = HatchedExecutor(executor, names, search=self._search)
+        if rules.dispatches:
+            executor = RuledExecutor(executor, rules, server_of=registry.server_of)
+        return executor
 
     def _with(self, servers: Iterable[McpServerRecord]) -> ToolRegistry:
         calls = self._calls

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import orjson
@@ -18,6 +19,7 @@ from app.trust.chain import GENESIS, ChainRecord, verify_chain
 from app.trust.documents import match_model, read_model
 from app.trust.evidence import ApproverKey, Evidence
 from app.trust.keys import P256Key, read_key_set, read_public_jwk
+from app.trust.mutation import Mutation, verify_mutation
 from app.trust.refusal import Refused
 from app.trust.seal import Seal, verify_seal
 
@@ -66,6 +68,8 @@ class _Envelope(BaseModel):
 
     conversation_id: str
     seq: int
+    run_id: str | None = None
+    turn_id: str | None = None
     type: str
     data: dict[str, Any]
 
@@ -79,6 +83,26 @@ class _Sealed(BaseModel):
     root: str
     kid: str
     signature: str
+
+
+class _Worker(BaseModel):
+    model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
+
+    call_id: str
+
+
+class _Mutated(BaseModel):
+    model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
+
+    worker: _Worker | None = None
+    call_id: str
+    tool: str
+    kind: str
+    original_sha256: str
+    rule: str
+    mutated_sha256: str = ""
+    kid: str = ""
+    signature: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,10 +203,35 @@ class _Audit:
         return event
 
     def _problem(self, event: _Envelope, record: ChainRecord) -> str | None:
-        if event.type != "log.sealed":
-            return self.evidence.problem(event.type, event.data, record.private)
-        sealed = match_model(_Sealed, event.data)
-        return sealed.reason if isinstance(sealed, Refused) else self._seal_problem(sealed)
+        match event.type:
+            case "log.sealed":
+                sealed = match_model(_Sealed, event.data)
+                return sealed.reason if isinstance(sealed, Refused) else self._seal_problem(sealed)
+            case "dispatch.mutated":
+                mutated = match_model(_Mutated, event.data)
+                if isinstance(mutated, Refused):
+                    return mutated.reason
+                return self._mutation_problem(event, mutated, record.private)
+            case _:
+                return self.evidence.problem(event.type, event.data, record.private)
+
+    def _mutation_problem(
+        self, event: _Envelope, mutated: _Mutated, private: bytes | None
+    ) -> str | None:
+        if private is not None and sha256(private).hexdigest() != mutated.mutated_sha256:
+            return "mutated_sha256 is not the digest of what the call became"
+        mutation = Mutation(
+            tenant=self.evidence.tenant,
+            conversation_id=self.conversation_id,
+            run_id=event.run_id or "",
+            turn_id=event.turn_id or "",
+            worker="" if mutated.worker is None else mutated.worker.call_id,
+            **mutated.model_dump(exclude={"worker", "kid", "signature"}),
+        )
+        refused = verify_mutation(
+            mutation, signature=mutated.signature, kid=mutated.kid, keys=self.seal_keys
+        )
+        return f"the mutation is not the service's: {refused.reason}" if refused else None
 
     def _seal_problem(self, sealed: _Sealed) -> str | None:
         root = self.hashes.get(sealed.through_seq)

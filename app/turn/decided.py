@@ -129,7 +129,7 @@ async def _run_again(
         is_ordered=True,
         is_read_only=is_read_only(ctx.tools.required_capabilities(call.tool)),
         sandbox_mode=start.sandbox_mode,
-        is_edited=args != call.args,
+        is_edited=start.is_edited and args != call.args,
     )
 
 

@@ -18,13 +18,14 @@ from app.turn.ports import (
     DispatchInjectContext,
     DispatchModify,
     DispatchMutation,
+    DispatchRedact,
     ToolOutcome,
 )
 from app.turn.verdict import Delegation, Settle, Start
 
 if TYPE_CHECKING:
     from app.turn.context import TurnCtx
-    from app.turn.ports import DispatchRecorder
+    from app.turn.ports import DispatchRecorder, MutationKind
 
 _WITHHELD: Final = ToolOutcome(text=texts.result_withheld(), code="result_withheld")
 
@@ -40,11 +41,11 @@ async def mutated(ctx: TurnCtx, start: Start) -> Start | Settle:
             if not isinstance(args, Arguments) or schema_problems(ctx, start.call, args):
                 return _refused(start)
             applied = replace(start, args=args, mutation=None)
-            detail = {"original": start.args.canonical.decode(), "new": args.canonical.decode()}
-            mutation = _mutation(start, "input_rewrite", rule=rule, detail=detail)
+            new = args.canonical.decode()
+            mutation = _mutation(ctx, start, "input_rewrite", rule=rule, mutated=new)
         case DispatchInjectContext(text=text, rule=rule):
             applied = replace(start, note=text, mutation=None)
-            mutation = _mutation(start, "context_injection", rule=rule, detail={"text": text})
+            mutation = _mutation(ctx, start, "context_injection", rule=rule, mutated=text)
         case _:
             assert_never(start.mutation)
     # The reply that holds the call stands in the log before what changed the call.
@@ -63,34 +64,38 @@ async def redacted(ctx: TurnCtx, start: Start | Delegation, outcome: ToolOutcome
             return outcome
         case Raised():
             return replace(_WITHHELD, trust=outcome.trust)
-        case text:
-            return await _redacted_to(recorder, start, outcome, text=text)
+        case DispatchRedact() as redaction:
+            return await _redacted_to(ctx, recorder, start, outcome, redaction=redaction)
 
 
 async def _redacted_to(
-    recorder: DispatchRecorder, start: Start | Delegation, outcome: ToolOutcome, *, text: str
+    ctx: TurnCtx,
+    recorder: DispatchRecorder,
+    start: Start | Delegation,
+    outcome: ToolOutcome,
+    *,
+    redaction: DispatchRedact,
 ) -> ToolOutcome:
-    mutation = DispatchMutation(
-        kind="result_redaction",
-        call_id=start.call.call_id,
-        tool=start.call.tool,
-        rule="",
+    mutation = replace(
+        _mutation(ctx, start, "result_redaction", rule=redaction.rule, mutated=redaction.text),
         original_sha256=sha256_hex(outcome.text.encode()),
-        detail={"redacted": text},
     )
     if await _is_recorded(recorder, mutation):
-        return replace(outcome, text=text)
+        return replace(outcome, text=redaction.text)
     return replace(_WITHHELD, trust=outcome.trust)
 
 
-def _mutation(start: Start, kind: str, *, rule: str, detail: dict[str, str]) -> DispatchMutation:
+def _mutation(
+    ctx: TurnCtx, start: Start | Delegation, kind: MutationKind, *, rule: str, mutated: str
+) -> DispatchMutation:
     return DispatchMutation(
         kind=kind,
         call_id=start.call.call_id,
         tool=start.call.tool,
         rule=rule,
+        step=ctx.run.turn(),
         original_sha256=start.args.sha256,
-        detail=detail,
+        mutated=mutated,
     )
 
 

@@ -6,9 +6,9 @@ turn reaches the world through nothing else.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from app.policy.taint import Trust
 
@@ -166,6 +166,14 @@ class DispatchInjectContext:
     rule: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class DispatchRedact:
+    """The result is to be seen as `text`, once that is recorded."""
+
+    text: str
+    rule: str = ""
+
+
 ToolDecision = (
     DispatchAllow | DispatchModify | DispatchRequireApproval | DispatchDeny | DispatchInjectContext
 )
@@ -188,7 +196,7 @@ class ToolExecutor(Protocol):
     async def pre_dispatch(self, name: str, args: Mapping[str, Any]) -> ToolDecision: ...
     async def post_dispatch(
         self, name: str, args: Mapping[str, Any], result: str
-    ) -> str | None: ...
+    ) -> DispatchRedact | None: ...
     def cacheable_approval(self, name: str) -> bool: ...
     def is_idempotent(self, name: str) -> bool: ...
     async def sandbox_would_deny(self, name: str, args: Mapping[str, Any]) -> bool: ...
@@ -282,6 +290,9 @@ class Clock(Protocol):
     async def sleep(self, seconds: float) -> None: ...
 
 
+MutationKind = Literal["input_rewrite", "context_injection", "result_redaction"]
+
+
 class DispatchRecorder(Protocol):
     """Records and signs a dispatch mutation before it applies (turn.md 7.7)."""
 
@@ -292,12 +303,18 @@ class DispatchRecorder(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DispatchMutation:
-    """A rewrite, an injection or a redaction of one call, maybe of a delegated worker's."""
+    """A rewrite, an injection or a redaction of one call, maybe of a delegated worker's.
 
-    kind: str
+    `original_sha256` is the digest of the proposed arguments, of a redaction that of the result,
+    which is nowhere else. `mutated` are the new arguments (canonical JSON), the text that is
+    injected, or the redacted result.
+    """
+
+    kind: MutationKind
     call_id: str
     tool: str
     rule: str
+    step: int
     original_sha256: str
-    detail: Mapping[str, Any] = field(default_factory=dict)
+    mutated: str
     worker: WorkerRef | None = None

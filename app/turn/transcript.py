@@ -33,7 +33,8 @@ class LoggedCall:
     `position` is its place in the assistant message, as `AgentRun.pending_tool_calls` counts;
     `attempts` the number of starts recorded; `approval_id` the request that is open or decided.
     Of a started call, `started_args` are the canonical arguments that ran where these are not the
-    proposal, `sandbox_mode` their mode, and `covered` what the decision behind the start covered.
+    proposal, `is_edited` if an approver changed them, `sandbox_mode` their mode, and `covered` what
+    the decision behind the start covered.
     """
 
     call_id: str
@@ -46,6 +47,7 @@ class LoggedCall:
     attempts: int = 0
     approval_id: str | None = None
     started_args: str | None = None
+    is_edited: bool = False
     sandbox_mode: str | None = None
     covered: CapabilitySet = NO_CAPABILITIES
 

@@ -9,7 +9,8 @@ import pytest
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
-from tests.support.api_world import SERVICE, problem
+from tests.support.api_world import problem
+from tests.support.house import SERVICE
 
 if TYPE_CHECKING:
     from tests.support.api_world import ApiWorld

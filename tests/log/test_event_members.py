@@ -60,6 +60,7 @@ MORE = {
     "conversation.created": {"title", "metadata"},
     "run.created": {"on_busy"},
     "approval.resolved": {"superseded_by"},
+    "dispatch.mutated": {"mutated_sha256", "kid", "signature"},
 }
 
 

@@ -19,9 +19,8 @@ from app.tools.builtin import NO_SHELL, builtin_tools
 from app.tools.http import OutboundHttp
 from app.tools.registry import ToolRegistry
 from app.tools.toolbox import Toolbox
-from tests.support.api_world import SERVICE
 from tests.support.clock import PlayedClock
-from tests.support.house import Unheld
+from tests.support.house import SERVICE, Unheld
 from tests.trust.signer import Signer
 
 if TYPE_CHECKING:

@@ -36,8 +36,8 @@ from app.tools.http import OutboundHttp
 from app.tools.mcp.connections import McpConnections
 from app.tools.registry import ToolRegistry
 from app.tools.toolbox import Toolbox
-from app.trust.keys import derive_signing_key
 from app.turn.clock import LoopClock
+from tests.support.house import SERVICE
 from tests.support.stepped_clock import SteppedClock
 from tests.trust.signer import Signer, compact
 
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
 
 EVERYDAY = tuple(sorted(SCOPES - {"admin"}))
 ISSUER = DevelopmentIssuer.from_chance(bytes(range(40)))
-SERVICE = derive_signing_key(bytes(range(1, 41)))
 
 
 @dataclass(slots=True)

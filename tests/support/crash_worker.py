@@ -26,7 +26,7 @@ from app.tools.builtin import builtin_tools
 from app.tools.http import OutboundHttp
 from app.tools.registry import ToolRegistry
 from app.tools.toolbox import Toolbox
-from tests.support.house import SERVICE_KEY, Unheld
+from tests.support.house import SERVICE, Unheld
 from tests.support.killed import DeadlyLeases
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ async def driver_on(store: Store, leases: Leases, *, host: str) -> AsyncIterator
             leases=leases,
             loader=Loader(
                 Binder(toolbox=toolbox, providers=ProviderDirectory(clock)),
-                Statements(SERVICE_KEY, store.service_keys),
+                Statements(SERVICE, store.service_keys),
             ),
             clock=clock,
             pace=Unheld(),

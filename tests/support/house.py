@@ -53,7 +53,8 @@ if TYPE_CHECKING:
     from app.store.open import Store
 
 LEASE_S = 60.0
-SERVICE_KEY = derive_signing_key(bytes(range(40)))
+# The service's own key.
+SERVICE = derive_signing_key(bytes(range(1, 41)))
 PEOPLE = frozenset({"runs:read", "runs:write", "approvals:read", "approvals:decide"})
 
 
@@ -145,11 +146,11 @@ class House:
             clock=self.clock,
             calls=self.reach,
         )
+        self.statements = Statements(SERVICE, self.store.service_keys)
         self.servers = McpServers(database=database, clock=self.clock, reach=self.reach)
         self.binder = Binder(toolbox=toolbox, providers=self.script, servers=self.servers)
         self.wakeups = Wakeups(self.clock)
         self.wakeups.listen(self.store.signals)
-        self.statements = Statements(SERVICE_KEY, self.store.service_keys)
         self.questions = Questions(database=database, clock=self.clock, statements=self.statements)
         self.approvals = Approvals(database=database, clock=self.clock, binder=self.binder)
         self.runs = Runs(database=database, clock=self.clock, wakeups=self.wakeups, open_runs=1000)

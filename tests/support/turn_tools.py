@@ -13,6 +13,7 @@ from app.policy.capability import ALL_CAPABILITIES, Capability, CapabilitySet
 from app.policy.taint import Trust
 from app.turn.ports import (
     DispatchAllow,
+    DispatchRedact,
     ToolDecision,
     ToolExecutor,
     ToolInvocation,
@@ -50,7 +51,7 @@ class MemoryTool:
     body: Body = answer_ok
     decision: ToolDecision = field(default_factory=DispatchAllow)
     decision_error: Exception | None = None
-    replacement: str | Exception | None = None
+    replacement: DispatchRedact | Exception | None = None
     sandbox: bool | Exception = False
     advertised: bool = True
     description_trust: Trust = Trust.UNSPECIFIED
@@ -108,7 +109,9 @@ class MemoryTools:
             raise error
         return self.by_name[name].decision
 
-    async def post_dispatch(self, name: str, args: Mapping[str, Any], result: str) -> str | None:
+    async def post_dispatch(
+        self, name: str, args: Mapping[str, Any], result: str
+    ) -> DispatchRedact | None:
         replacement = self.by_name[name].replacement
         if isinstance(replacement, Exception):
             raise replacement

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,7 @@ import pytest
 from app.log.queries import ToolQuery, ToolText
 from app.policy.capability import Capability
 from app.tools.hatch import HatchedExecutor, query_of
-from app.turn.ports import ToolExecutor, ToolSpec, WorkerScope
+from app.turn.ports import ToolSpec, WorkerScope
 from tests.support.turn_tools import READ, MemoryTool, MemoryTools
 from tests.tools.played import invocation
 
@@ -46,11 +45,6 @@ def many(count: int, **more: Any) -> MemoryTools:
 
 def names(specs: Sequence[ToolSpec]) -> list[str]:
     return [spec.name for spec in specs]
-
-
-def test_t116_the_hatch_defines_every_method_of_the_port_itself() -> None:
-    port = {name for name, _ in inspect.getmembers(ToolExecutor, inspect.isfunction)}
-    assert {name for name in port if not name.startswith("_")} <= set(vars(HatchedExecutor))
 
 
 def test_what_fits_is_offered_as_without_the_hatch() -> None:

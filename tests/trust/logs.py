@@ -62,6 +62,8 @@ class Row:
     type: str
     data: dict[str, Any]
     private: bytes | None = None
+    run_id: str | None = None
+    turn_id: str | None = None
 
 
 ROWS = (
@@ -74,9 +76,15 @@ ROWS = (
 
 
 def body(row: Row, seq: int, conversation_id: str = "conv_1") -> bytes:
-    return json.dumps(
-        {"conversation_id": conversation_id, "seq": seq, "type": row.type, "data": row.data}
-    ).encode()
+    event = {
+        "conversation_id": conversation_id,
+        "seq": seq,
+        "run_id": row.run_id,
+        "turn_id": row.turn_id,
+        "type": row.type,
+        "data": row.data,
+    }
+    return json.dumps(event).encode()
 
 
 def records(rows: tuple[Row, ...] = ROWS) -> list[ChainRecord]:

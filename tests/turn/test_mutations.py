@@ -17,6 +17,7 @@ from app.turn.ports import (
     DispatchInjectContext,
     DispatchModify,
     DispatchMutation,
+    DispatchRedact,
     ToolInvocation,
     ToolOutcome,
 )
@@ -53,7 +54,7 @@ def one_call(**tool: Any) -> World:
 
 @pytest.mark.parametrize("decision", [DispatchModify({"n": 9}), DispatchInjectContext("beware")])
 async def test_t111_without_a_recorder_the_proposal_runs(decision: Any) -> None:
-    world = one_call(decision=decision, replacement="other")
+    world = one_call(decision=decision, replacement=DispatchRedact("other"))
     await world.turn()
     assert world.tools.calls[0].args_canonical == b'{"n":1}'
     assert [(one.outcome, one.rule) for one in world.journal.of(CallGated)] == [("allow", "none")]
@@ -72,7 +73,7 @@ async def test_a_recorded_rewrite_runs_in_place_of_the_proposal() -> None:
         "cap-n",
     )
     assert mutation.original_sha256 == hashlib.sha256(b'{"n":1}').hexdigest()
-    assert mutation.detail == {"original": '{"n":1}', "new": '{"n":9}'}
+    assert mutation.mutated == '{"n":9}'
     assert [(one.outcome, one.rule) for one in world.journal.of(CallGated)] == [
         ("modify", "transform")
     ]
@@ -84,8 +85,8 @@ async def test_a_recorded_injection_is_placed_like_a_note() -> None:
     last = world.prepared.requests[1].messages[-1]
     assert isinstance(last, UserMessage)
     assert last.content == (UserText(text="beware"),)
-    assert [(one.kind, one.detail) for one in recorder.kept] == [
-        ("context_injection", {"text": "beware"})
+    assert [(one.kind, one.rule, one.mutated) for one in recorder.kept] == [
+        ("context_injection", "warn", "beware")
     ]
 
 
@@ -120,11 +121,12 @@ async def test_a_rewrite_that_could_not_run_refuses_the_call(
 
 
 async def test_t113_a_recorded_redaction_is_all_that_anybody_sees() -> None:
-    world, recorder = one_call(replacement="[redacted]"), Recorder()
+    world, recorder = one_call(replacement=DispatchRedact("[redacted]", "keys")), Recorder()
     await world.turn(dispatch_recorder=recorder)
     assert world.journal.of(ToolCompleted)[0].result == "[redacted]"
     (mutation,) = recorder.kept
-    assert (mutation.kind, mutation.detail) == ("result_redaction", {"redacted": "[redacted]"})
+    assert (mutation.kind, mutation.rule) == ("result_redaction", "keys")
+    assert mutation.mutated == "[redacted]"
     assert mutation.original_sha256 == hashlib.sha256(b'{"ran":"post"}').hexdigest()
     assert '{"ran":"post"}' not in str(world.run.messages())
 
@@ -136,7 +138,7 @@ async def test_t113_a_redaction_that_is_not_recorded_withholds_the_result(
     async def body(call: ToolInvocation) -> ToolOutcome:
         return ToolOutcome(text="sk-123", trust=Trust.QUARANTINED_CONTENT)
 
-    world = one_call(replacement="[redacted]", body=body)
+    world = one_call(replacement=DispatchRedact("[redacted]", "keys"), body=body)
     result = await world.turn(dispatch_recorder=Recorder(answer))
     (failed,) = world.journal.of(ToolFailed)
     assert failed.code == "result_withheld"

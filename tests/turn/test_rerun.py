@@ -161,11 +161,25 @@ async def test_an_approved_re_run_that_needs_more_than_was_covered_is_asked_agai
 
 async def test_what_runs_again_are_the_arguments_that_ran() -> None:
     world = await started(idempotent=True)
-    world.known_of_calls = {"started_args": '{"n":2}', "sandbox_mode": "relaxed"}
+    world.known_of_calls = {
+        "started_args": '{"n":2}',
+        "is_edited": True,
+        "sandbox_mode": "relaxed",
+    }
     await world.turn()
     (execution,) = world.tools.calls
     assert (execution.args_canonical, execution.sandbox_mode) == (b'{"n":2}', "relaxed")
     assert world.journal.of(ToolCompleted)[-1].result.startswith("The approver changed this call")
+
+
+async def test_a_rewritten_call_runs_again_as_it_ran_and_no_approver_is_named() -> None:
+    """The rules changed it (turn.md 7.7), and nothing rewrites it a second time."""
+    world = await started(idempotent=True)
+    world.known_of_calls = {"started_args": '{"n":2}'}
+    await world.turn()
+    (execution,) = world.tools.calls
+    assert execution.args_canonical == b'{"n":2}'
+    assert world.journal.of(ToolCompleted)[-1].result == '{"ran":"post"}'
 
 
 async def test_unreadable_arguments_of_a_start_count_as_the_proposal() -> None:
