@@ -30,8 +30,7 @@ def write_document(kind: str, value: Value) -> dict[str, object]:
 
 def write_document_text(kind: str, value: Value) -> str:
     """The same document as text; several times faster than writing the text of the dict."""
-    head = compact_json({"format": FORMAT, "kind": kind})
-    return f"{head[:-1]},{value.model_dump_json()[1:]}"
+    return f"{_head(kind)},{value.model_dump_json()[1:]}"
 
 
 def read_document(data: object, kind: str, *, model: type[_V]) -> _V:
@@ -39,6 +38,10 @@ def read_document(data: object, kind: str, *, model: type[_V]) -> _V:
 
     Raises `UnsupportedRunFormat` for another format, `InvalidRunDocument` for all else.
     """
+    if isinstance(data, str | bytes):
+        known = _as_it_is_written(data, kind, model=model)
+        if known is not None:
+            return known
     document = _object(data)
     _require_format(document, kind)
     body = {key: value for key, value in document.items() if key not in {"format", "kind"}}
@@ -50,6 +53,27 @@ def read_document(data: object, kind: str, *, model: type[_V]) -> _V:
     if difference is not None:
         raise InvalidRunDocument(f"{'/'.join(difference)}: missing or not as it is written")
     return value
+
+
+def _as_it_is_written(data: str | bytes, kind: str, *, model: type[_V]) -> _V | None:
+    """The value of a text that is to the byte what it is written as; None if it may be wrong.
+
+    Most are, and this is several times faster than comparing them value by value.
+    """
+    raw = data if isinstance(data, bytes) else data.encode(errors="surrogatepass")
+    head = f"{_head(kind)},".encode()
+    if not raw.startswith(head):
+        return None
+    try:
+        value = model.model_validate_json(b"{" + raw[len(head) :])
+    except ValidationError:
+        return None
+    return value if write_document_text(kind, value).encode() == raw else None
+
+
+def _head(kind: str) -> str:
+    """How the text of each document of that kind begins."""
+    return compact_json({"format": FORMAT, "kind": kind})[:-1]
 
 
 def _object(data: object) -> FrozenObject:

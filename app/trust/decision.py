@@ -12,6 +12,7 @@ valid signature. The payload is kept as the bytes that were signed.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
@@ -33,6 +34,8 @@ DECISION_BYTES: Final = 1 << 20
 LIFETIME_S: Final = 900
 SKEW_S: Final = 60
 NONCE_BYTES: Final = 16
+# A decision is read when it is posted, when it is stored, and by the turn that it lets go on.
+_KEPT_READINGS: Final = 32
 TEXT_BYTES: Final = 4096
 # Fields that must equal the approval's own, in the order in which a mismatch is reported.
 _BOUND: Final = (
@@ -193,6 +196,7 @@ def canonical_payload(payload: DecisionPayload) -> bytes:
     return canonical_bytes(payload.model_dump(mode="json"))
 
 
+@lru_cache(_KEPT_READINGS)
 def read_decision(text: str) -> ReadDecision | Malformed:
     """Everything about the posted `decision_jws` that can be judged without a key."""
     token = read_signed(text, typ=DECISION_TYPE, max_bytes=DECISION_BYTES)

@@ -50,6 +50,25 @@ def test_what_was_written_is_read_back(data: object) -> None:
     assert read_document(data, "note", model=Note) == NOTE
 
 
+def test_a_text_that_begins_as_it_is_written_is_checked_to_its_end() -> None:
+    text = write_document_text("note", NOTE)
+    assert read_document(text, "note", model=Note) == NOTE
+    assert read_document(text.encode(), "note", model=Note) == NOTE
+    assert read_document(text.replace("1.5", "1.50"), "note", model=Note) == NOTE
+    wrong = (
+        text.encode().replace("é".encode(), b"\xe9"),
+        text.replace("é", "\ud800"),
+        text.replace("1.5", "1.5,"),
+        text.replace('"text":"é"', '"text":7'),
+        text.replace(',"additional_params":null', ""),
+        text.replace("1.5", "NaN"),
+        text + "}",
+    )
+    for each in wrong:
+        with pytest.raises(InvalidRunDocument):
+            read_document(each, "note", model=Note)
+
+
 def test_the_deepest_value_survives() -> None:
     deep = Note(value=nested(MAX_DEPTH))
     assert read_document(write_document("note", deep), "note", model=Note) == deep
