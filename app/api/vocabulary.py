@@ -25,6 +25,7 @@ WORDS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "Consent": ("allow", "ask", "veto"),
     "OnBusy": ("enqueue", "reject", "interrupt"),
+    "QuestionStatus": ("pending", "answered", "auto_resolved", "cancelled"),
     "ResolvedBy": ("decision", "session", "expiry", "cancel", "superseded"),
     "RunStatus": ("queued", "running", "paused", "completed", "failed", "cancelled"),
     "Scope": ("once", "session"),

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 import orjson
 from pydantic import BaseModel, ConfigDict, Field
 
+from app.trust.answer_evidence import AnswerEvidence
 from app.trust.chain import GENESIS, ChainRecord, verify_chain
 from app.trust.documents import match_model, read_model
 from app.trust.evidence import ApproverKey, Evidence
@@ -160,7 +161,8 @@ def verify_export(lines: Iterable[bytes]) -> Report | Unreadable:
     if isinstance(seal_keys, Refused):
         return Unreadable(seal_keys.reason)
     own = {kid: key for kid, key in seal_keys.items() if isinstance(key, P256Key)}
-    audit = _Audit(header.conversation_id, Evidence(header.tenant, keys), own)
+    answers = AnswerEvidence(header.tenant, header.conversation_id, own)
+    audit = _Audit(header.conversation_id, Evidence(header.tenant, keys), answers, own)
     findings = [found for at, line in enumerate(rest, 2) for found in audit.findings(at, line)]
     return Report(len(audit.hashes), audit.evidence.decisions, findings)
 
@@ -171,6 +173,7 @@ class _Audit:
 
     conversation_id: str
     evidence: Evidence
+    answers: AnswerEvidence
     seal_keys: Mapping[str, P256Key]
     hashes: dict[int, bytes] = field(default_factory=dict)
     seq: int = 0
@@ -212,6 +215,8 @@ class _Audit:
                 if isinstance(mutated, Refused):
                     return mutated.reason
                 return self._mutation_problem(event, mutated, record.private)
+            case "question.asked" | "question.answered":
+                return self.answers.problem(event.type, event.data, record.private)
             case _:
                 return self.evidence.problem(event.type, event.data, record.private)
 

@@ -23,12 +23,13 @@ OPEN = {"/healthz", "/readyz", "/metrics", "/.well-known/jwks.json", "/openapi.j
 OPENS = {
     "runs:read": (
         "list_runs get_run list_conversations get_conversation list_messages get_schema "
-        "list_run_events list_conversation_events get_event"
+        "list_run_events list_conversation_events get_event list_questions get_question"
     ),
-    "runs:write": "create_run cancel_run create_conversation update_conversation",
+    "runs:write": "create_run cancel_run create_conversation update_conversation answer_question",
     "approvals:read": "list_approvals get_approval list_session_approvals get_schema",
     "approvals:decide": (
-        "prepare_decision approve_approval deny_approval decide_batch end_session_approval"
+        "prepare_decision approve_approval deny_approval decide_batch end_session_approval "
+        "answer_question"
     ),
     "agents:read": "list_agents get_agent get_schema",
     "agents:write": "put_agent delete_agent",
