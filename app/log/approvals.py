@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
+from pydantic import Field
+
 from app.log.payload import CoveredBy, JsonObject, Payload, Shape, WorkerRef
 
 QuestionStatus = Literal["pending", "answered", "auto_resolved", "cancelled"]
@@ -22,12 +24,17 @@ class Risk(Shape):
 
 
 class Required(Shape):
-    """Whose answer counts, how many of them, and how firmly bound (turn.md 6.6)."""
+    """Whose answer counts, how many of them, and how firmly bound (turn.md 6.6).
+
+    For a worker's call `also_roles`, where they differ, are the roles of the delegating agent: one
+    of them is needed beside one of `roles`.
+    """
 
     count: int
     assurance: Literal["channel", "key", "passkey"]
     roles: tuple[str, ...]
     allow_self: bool
+    also_roles: tuple[str, ...] | None = Field(None, exclude_if=lambda roles: roles is None)
 
 
 class ApprovalRequested(Payload):

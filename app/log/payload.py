@@ -6,10 +6,13 @@ default; any other change is a new type, or an upcaster with a golden log.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 from typing_extensions import override
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 JsonObject = dict[str, JsonValue]
 
@@ -48,6 +51,15 @@ class WorkerPayload(Payload):
     def wire(self) -> dict[str, Any]:
         """The JSON-ready `data` member, without `worker` outside of a delegation."""
         return self.model_dump(mode="json", exclude={"worker"} if self.worker is None else None)
+
+
+def delegation_of(data: Mapping[str, Any]) -> str | None:
+    """The call id of the delegation whose worker stated this `data`, if one did.
+
+    Of `run.started` and `run.resumed` the member is text: the worker process.
+    """
+    worker = data.get("worker")
+    return worker["call_id"] if isinstance(worker, dict) else None
 
 
 class CoveredBy(Shape):

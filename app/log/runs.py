@@ -110,7 +110,7 @@ class RunPaused(Payload):
     questions: tuple[str, ...]
 
 
-class RunCheckpointed(Payload):
+class RunCheckpointed(WorkerPayload):
     """The AgentRun document, `raw` null, lies in the private column (service.md 6)."""
 
     TYPE: ClassVar[str] = "run.checkpointed"

@@ -30,9 +30,6 @@ _SERVER_TOOL: Final = re.compile(r"[a-z0-9-]{1,32}__.+")
 _SERVER_PATTERN: Final = re.compile(r"([a-z0-9-]{1,32}):\*")
 # Members whose feature comes with a later release; until then only their defaults are taken.
 _LATER: Final = (
-    "delegates",
-    "delegate_max_fanout",
-    "delegate_turn_budget",
     "memory",
     "skills",
     "attachments_policy",

@@ -10,10 +10,11 @@ from urllib.parse import urlsplit
 import orjson
 
 from app.engine.arguments import sha256_hex
-from app.log.approvals import ApprovalRequested, ApprovalResolved, QuestionAsked, Required, Risk
+from app.log.approvals import ApprovalRequested, ApprovalResolved, QuestionAsked, Risk
 from app.log.envelope import NewEvent, wire_time
 from app.log.private import QuestionBinding, encode_programs
 from app.policy.capability import NEVER_GRANTED, in_order
+from app.service import delegates
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,7 +42,6 @@ def requests(
     A call that is asked again because its decision no longer covers it supersedes that approval.
     """
     now = clock.now()
-    programs = encode_programs(bound.spec.approvers.programs)
     events: list[NewEvent] = []
     for call in pending:
         asked = _Request(run, turn_id, bound, tuple(tainted_by), now).of(call, clock.mint("appr"))
@@ -54,6 +54,7 @@ def requests(
                 superseded_by=asked.id,
             )
             events.append(NewEvent(replaced, run_id=run.id, turn_id=turn_id))
+        programs = encode_programs(delegates.programs(bound, call.worker))
         events.append(NewEvent(asked, run_id=run.id, turn_id=turn_id, private=programs))
     return events
 
@@ -102,7 +103,7 @@ class _Request:
 
     def of(self, call: PendingApproval, approval_id: str) -> ApprovalRequested:
         args = orjson.loads(call.args_json)
-        ttl = self.bound.spec.approval_ttl_s
+        ttl = delegates.approval_ttl_s(self.bound, call.worker)
         return ApprovalRequested(
             id=approval_id,
             status="pending",
@@ -126,29 +127,20 @@ class _Request:
             worker=call.worker,
             requested_at=wire_time(self.now),
             expires_at=wire_time(self.now + timedelta(seconds=ttl)) if ttl else None,
-            required=_required(call.tool_name, self.bound),
+            required=delegates.required(call.tool_name, self.bound, call.worker),
         )
 
 
 def _risk(call: PendingApproval, args: dict[str, object], bound: Bound) -> Risk:
-    url = args.get("url")
-    lasting = bound.executor.cacheable_approval(call.tool_name)
+    url, executor = args.get("url"), delegates.asker(bound, call.worker).executor
+    # No standing consent serves a worker, so nobody is offered to give one on its card.
+    lasting = call.worker is None and executor.cacheable_approval(call.tool_name)
     return Risk(
         destination=_host(url) if isinstance(url, str) else None,
-        idempotent=bound.executor.is_idempotent(call.tool_name),
+        idempotent=executor.is_idempotent(call.tool_name),
         session_allowed=lasting and not call.missing & NEVER_GRANTED,
         outcome_unknown=call.outcome_unknown,
         sandbox_escalation=call.sandbox_escalation,
-    )
-
-
-def _required(tool: str, bound: Bound) -> Required:
-    approvers, assurance = bound.spec.approvers, bound.spec.assurance
-    return Required(
-        count=approvers.count,
-        assurance=assurance.tools.get(tool, assurance.default),
-        roles=tuple(approvers.roles),
-        allow_self=approvers.allow_self,
     )
 
 

@@ -6,7 +6,8 @@ Policy that was tightened since the run was created binds it; policy that was lo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
@@ -15,34 +16,42 @@ import orjson
 from app.log.queries import LogScope
 from app.policy.capability import ALL_CAPABILITIES, CapabilitySet, parse_capabilities
 from app.policy.grants import GrantPolicy
-from app.service.agent_spec import AgentSpec
 from app.service.call_rules import call_rules
 from app.service.mcp_spec import servers_named
+from app.service.snapshot import Snapshot, delegates_of
 from app.turn.agent import BoundAgent
 from app.turn.texts import ASK_QUESTION
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from app.log.envelope import Event
     from app.log.records import AgentRecord, ApprovalRecord
     from app.log.servers import McpServerRecord
+    from app.service.agent_spec import AgentSpec
     from app.service.mcp_servers import McpServers
     from app.service.ports import Providers, Session, Toolbox
-    from app.turn.ports import Provider, ToolExecutor
+    from app.turn.ports import Provider, SharedFiles, ToolExecutor
 
 # Most runs of a while are of few agents, and reading a document costs more than driving a step.
 _KEPT_SPECS: Final = 64
+_CONNECTOR: Final = re.compile(r"([a-z0-9-]{1,32})(?::\*|__.+)")
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Everything a turn of one run works with; `spec` is the run's snapshot."""
+    """Everything a turn of one run works with; `spec` is the run's snapshot.
+
+    `delegates` are the workers it may have, each bound like an agent; `files` is the way of its
+    files to them.
+    """
 
     spec: AgentSpec
     agent: BoundAgent
     executor: ToolExecutor
     provider: Provider
+    files: SharedFiles | None = None
+    delegates: Mapping[str, Bound] = field(default_factory=dict)
 
 
 class MissingSnapshot(ValueError):
@@ -61,13 +70,14 @@ class Binder:
         self._toolbox = toolbox
         self._servers = servers
         self._providers = providers
-        self._read = lru_cache(_KEPT_SPECS)(_spec)
+        self._read = lru_cache(_KEPT_SPECS)(Snapshot.decode)
 
-    def bind(
+    async def bound(
         self,
-        tenant: str,
+        session: Session,
         created: Event | None,
         *,
+        tenant: str,
         name: str,
         present: AgentRecord | None,
         servers: Sequence[McpServerRecord] = (),
@@ -79,37 +89,74 @@ class Binder:
         """
         if created is None or created.private is None:
             raise MissingSnapshot("the run has no snapshot of its agent")
-        spec = self._read(created.private)
-        now = spec if present is None else self._read(orjson.dumps(present.spec))
+        snapshot = self._read(created.private)
+        place = _Place(tenant, created.conversation_id, servers)
+        bound = self._bind(place, name, snapshot.spec, present=present)
+        if not snapshot.delegates:
+            return bound
+        now = await delegates_of(session, snapshot.spec)
+        return replace(
+            bound,
+            files=self._toolbox.shared_files(
+                tenant=place.tenant, conversation_id=place.conversation_id
+            ),
+            delegates={
+                worker: self._bind(place, worker, spec, present=now.get(worker), parent=bound)
+                for worker, spec in snapshot.delegates.items()
+            },
+        )
+
+    def _bind(
+        self,
+        place: _Place,
+        name: str,
+        spec: AgentSpec,
+        *,
+        present: AgentRecord | None,
+        parent: Bound | None = None,
+    ) -> Bound:
+        """An agent under the stricter of its snapshot and its present; a worker within bounds."""
+        now = spec if present is None else self._read(orjson.dumps(present.spec)).spec
+        ceiling, names = _ceiling(spec) & _ceiling(now), list(spec.tools)
+        if parent is not None:
+            ceiling &= parent.agent.execution_ceiling
+            names = worker_tools(names, parent.spec.tools)
         executor = self._toolbox.executor(
-            tenant=tenant,
-            conversation_id=created.conversation_id,
-            names=spec.tools,
+            tenant=place.tenant,
+            conversation_id=place.conversation_id,
+            names=names,
             rules=call_rules(spec, now),
-            escape_hatch=spec.escape_hatch,
-            servers=servers,
+            escape_hatch=spec.escape_hatch and parent is None,
+            servers=place.servers,
         )
         bound = BoundAgent(
             name=name,
             model=spec.model,
             instructions=spec.instructions,
             grant_policy=_policy(spec, now),
-            execution_ceiling=_ceiling(spec) & _ceiling(now),
+            execution_ceiling=ceiling,
             output_schema=spec.output_schema,
             asks_questions=ASK_QUESTION in spec.tools,
         )
         return Bound(spec, bound, executor, self._providers.provider(spec.model))
 
     async def executor_of(self, session: Session, approval: ApprovalRecord) -> ToolExecutor:
-        """The tools of the run that an approval belongs to."""
+        """The tools of the agent, or of the worker, that an approval is about."""
         log, name = LogScope(approval.conversation_id, approval.run_id), approval.card["agent"]
         created = await session.latest(log, "run.created")
         present = await session.agent(name)
         named = self._servers_named(created)
         servers = await session.mcp_servers(named) if named else ()
-        return self.bind(
-            approval.tenant, created, name=name, present=present, servers=servers
-        ).executor
+        bound = await self.bound(
+            session,
+            created,
+            tenant=approval.tenant,
+            name=name,
+            present=present,
+            servers=servers,
+        )
+        worker = approval.card["worker"]
+        return (bound if worker is None else bound.delegates[worker["agent"]]).executor
 
     async def fresh_servers(self, tenant: str, created: Event | None) -> Sequence[McpServerRecord]:
         """The MCP servers that the run's agent names, asked for their tools just now.
@@ -124,11 +171,33 @@ class Binder:
     def _servers_named(self, created: Event | None) -> list[str]:
         if created is None or created.private is None:
             return []
-        return servers_named(self._read(created.private).tools)
+        return servers_named(self._read(created.private).spec.tools)
 
 
-def _spec(document: bytes) -> AgentSpec:
-    return AgentSpec.model_validate(orjson.loads(document))
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where an agent works, and the MCP servers that there are for it."""
+
+    tenant: str
+    conversation_id: str
+    servers: Sequence[McpServerRecord]
+
+
+def worker_tools(own: Sequence[str], parents: Sequence[str]) -> list[str]:
+    """The entries of an agent's tools that hold for it as a worker of that parent.
+
+    Nothing with an effect comes by default: a worker has the built-in tools that its own document
+    names. Of an MCP server it has what both agents name.
+    """
+    return [entry for name in own for entry in _shared(name, parents)]
+
+
+def _shared(entry: str, parents: Sequence[str]) -> Iterator[str]:
+    connector = _CONNECTOR.fullmatch(entry)
+    if connector is None or entry in parents or f"{connector[1]}:*" in parents:
+        yield entry
+    elif entry.endswith(":*"):
+        yield from (one for one in parents if one.startswith(f"{connector[1]}__"))
 
 
 def _ceiling(spec: AgentSpec) -> CapabilitySet:

@@ -12,6 +12,7 @@ from app.engine.arguments import sha256_hex
 from app.engine.finish import Finish, FinishReason
 from app.log.approvals import ApprovalRequested
 from app.log.envelope import NewEvent
+from app.log.payload import UsageTotals
 from app.log.runs import Envelope, RunCheckpointed, RunCompleted, RunFailed, RunPaused
 from app.runctx.answer import (
     AnswerEnvelope,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     from app.engine.agent_run import AgentRun
     from app.engine.output_schema import CompiledSchema
-    from app.log.payload import UsageTotals
+    from app.log.payload import WorkerRef
     from app.log.records import ApprovalRecord, RunRecord
     from app.service.binding import Bound
     from app.service.clock import Clock
@@ -53,6 +54,7 @@ class Turn:
     `executed` are the calls whose execution started in this turn or an earlier one, `asked` the
     requests about open calls as they were when it began, by call id, `questions` what was asked of
     people and waits, and `outdated` the tools with a standing consent to another definition.
+    `worked` is what each reply of a worker cost, in this turn or an earlier one.
     """
 
     run: RunRecord
@@ -64,6 +66,14 @@ class Turn:
     asked: Mapping[str, ApprovalRecord]
     questions: OpenQuestions
     outdated: AbstractSet[str]
+    worked: Sequence[UsageTotals] = ()
+
+    def usage(self) -> UsageTotals:
+        """What the run has spent so far, its workers' part included."""
+        spent = [usage_totals(self.machine.usage()), *self.worked]
+        return UsageTotals(
+            **{name: sum(getattr(one, name) for one in spent) for name in UsageTotals.model_fields}
+        )
 
     def trajectory(self) -> Trajectory:
         """What the run did, as far as its answer tells of it."""
@@ -81,7 +91,8 @@ class Turn:
         if call.supersedes is not None:
             return call
         asked = self.asked.get(call.call_id)
-        is_changed = call.tool_name in self.outdated if asked is None else not _is_of(asked, call)
+        is_outdated = call.worker is None and call.tool_name in self.outdated
+        is_changed = is_outdated if asked is None else not _is_of(asked, call)
         reason = f"{redefined_reason(call.tool_name)} {call.reason}".strip()
         return replace(
             call,
@@ -117,10 +128,10 @@ def failed(
 def _pause(
     turn: Turn, result: TurnResult, tainted_by: Sequence[int], clock: Clock
 ) -> list[NewEvent]:
-    document = turn.machine.dump_json().encode()
-    checkpoint = RunCheckpointed(
-        engine_format=ENGINE_FORMAT, sha256=sha256_hex(document), size_bytes=len(document)
-    )
+    kept_runs: list[tuple[AgentRun, WorkerRef | None]] = [
+        *((paused.run, paused.worker) for paused in result.paused_workers),
+        (turn.machine, None),
+    ]
     requested = [(turn.open_request(call), call) for call in result.pending_approvals]
     kept = [request for request, _ in requested if request is not None]
     asked = requests(
@@ -135,11 +146,23 @@ def _pause(
     waiting, posed = _questions(turn, result, clock)
     paused = RunPaused(approvals=(*kept, *opened), questions=waiting)
     return [
-        NewEvent(checkpoint, run_id=turn.run.id, turn_id=turn.turn_id, private=document),
+        *(_checkpoint(turn, run, worker) for run, worker in kept_runs),
         *asked,
         *posed,
         NewEvent(paused, run_id=turn.run.id, turn_id=turn.turn_id),
     ]
+
+
+def _checkpoint(turn: Turn, run: AgentRun, worker: WorkerRef | None) -> NewEvent:
+    """The AgentRun of the run, or of a worker that waits, to be loaded where it goes on."""
+    document = run.dump_json().encode()
+    checkpoint = RunCheckpointed(
+        engine_format=ENGINE_FORMAT,
+        sha256=sha256_hex(document),
+        size_bytes=len(document),
+        worker=worker,
+    )
+    return NewEvent(checkpoint, run_id=turn.run.id, turn_id=turn.turn_id, private=document)
 
 
 def _questions(
@@ -168,7 +191,7 @@ def _questions(
 
 
 def _end(turn: Turn, result: TurnResult) -> NewEvent:
-    usage = usage_totals(turn.machine.usage())
+    usage = turn.usage()
     capped = result.ended_by is not EndedBy.ANSWER
     if capped and not result.text.strip():
         return failed(
@@ -206,5 +229,5 @@ def _stored(answer: AnswerEnvelope) -> Envelope:
 def _failure(turn: Turn, result: TurnResult) -> NewEvent:
     reason = result.failure or result.mid_stream_failure
     code, message = ("internal", "") if reason is None else (reason.kind.value, reason.message)
-    usage = usage_totals(turn.machine.usage())
+    usage = turn.usage()
     return failed(turn.run, turn.turn_id, code=code, message=message, usage=usage)

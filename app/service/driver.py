@@ -16,15 +16,17 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from app.errors import LeaseLost, StoreUnavailable
+from app.log.payload import UsageTotals
 from app.service.asking import TAINTED_BY
 from app.service.closing import Turn, closing, failed
+from app.service.delegates import descriptors
 from app.service.limits import DeadlinePassed, RunLimits, TokensSpent
 from app.service.loading import UnusableSchema
 from app.service.mutations import SignedMutations
 from app.service.opening import attempt_began, opening
 from app.service.recorder import TurnDrained, TurnRecorder
-from app.service.replay import stalled_turns
 from app.service.settle import settlements
+from app.service.standing import stalled_turns
 from app.turn.options import RunTurnOptions
 from app.turn.ports import CacheHint
 from app.turn.result import EndedBy
@@ -249,6 +251,9 @@ class Driver:
             clock=self._clock,
             turn_start_unix_ms=_unix_ms(drive.standing.turn_began or drive.began),
             cache_hint=CacheHint(spec.cache_hint),
+            delegate_descriptors=descriptors(drive.bound),
+            delegate_max_fanout=spec.delegate_max_fanout,
+            delegate_turn_budget=spec.delegate_turn_budget,
         )
         return await run_turn(
             drive.bound.provider,
@@ -271,7 +276,7 @@ class Driver:
         async with self._database.session(drive.lease.tenant) as session:
             if result.ended_by is EndedBy.FAILURE:
                 left_open = await settlements(session, run)
-            if result.pending_approvals and result.tainted:
+            if result.pending_approvals and result.met_taint:
                 tainted_by = await session.tainted_by(run.conversation_id, TAINTED_BY)
         turn = Turn(
             run=run,
@@ -283,6 +288,10 @@ class Driver:
             asked=drive.loaded.asked,
             questions=drive.standing.questions,
             outdated=drive.loaded.consents.outdated,
+            worked=(
+                *map(UsageTotals.model_validate, drive.standing.worker_replies),
+                *recorder.worked,
+            ),
         )
         try:
             events = closing(turn, result, tainted_by=tainted_by, clock=self._clock)

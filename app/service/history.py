@@ -21,6 +21,7 @@ from app.engine.messages import (
     UserText,
 )
 from app.engine.output_tool import answer_content
+from app.log.payload import delegation_of
 from app.turn.reply import decode_reply
 
 if TYPE_CHECKING:
@@ -103,12 +104,15 @@ def result_text(event: Event) -> str:
 
 
 def fold_history(events: Iterable[Event], *, before_run: str) -> list[Message]:
-    """The messages of every run that was driven before `before_run`, in the order driven."""
+    """The messages of every run that was driven before `before_run`, in the order driven.
+
+    What a worker said stays between it and its delegation.
+    """
     said: dict[str, UserMessage] = {}
     driven: dict[str, _Exchange] = {}
     for event in events:
         run_id = event.run_id
-        if run_id is None or run_id == before_run:
+        if run_id is None or run_id == before_run or delegation_of(event.data):
             continue
         if event.type == "message.user":
             said[run_id] = user_message(event.data)

@@ -9,12 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from app.turn.ports import StepRefused
+
 if TYPE_CHECKING:
     from app.log.payload import UsageTotals
     from app.service.agent_spec import AgentSpec
 
 
-class TokensSpent(Exception):
+class TokensSpent(StepRefused):
     """The run may not ask the model again."""
 
 

@@ -14,7 +14,7 @@ from app.log.queries import LogScope
 from app.log.records import ConsentRecords
 from app.service.answers import verified_answers
 from app.service.consents import consents
-from app.service.replay import RUN_EVENTS, opens_conversation, standing
+from app.service.standing import RUN_EVENTS, opens_conversation, standing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -61,8 +61,13 @@ class Loader:
         events = await session.events_of(scope, RUN_EVENTS)
         created = next((event for event in events if event.type == "run.created"), None)
         servers = await self.binder.fresh_servers(lease.tenant, created)
-        bound = self.binder.bind(
-            lease.tenant, created, name=run.agent, present=lease.present, servers=servers
+        bound = await self.binder.bound(
+            session,
+            created,
+            tenant=lease.tenant,
+            name=run.agent,
+            present=lease.present,
+            servers=servers,
         )
         schema = _compiled(bound.agent.output_schema)
         given = await _given(session, run)

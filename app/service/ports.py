@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     )
     from app.log.servers import McpListing, McpServerRecord
     from app.policy.dispatch import CallRules
-    from app.turn.ports import Provider, ToolExecutor
+    from app.turn.ports import Provider, SharedFiles, ToolExecutor
 
 
 class Session(Protocol):
@@ -301,6 +301,10 @@ class Toolbox(Protocol):
         Those of MCP servers are theirs as they are pinned in `servers`. With the escape hatch they
         need not all be offered.
         """
+        ...
+
+    def shared_files(self, *, tenant: str, conversation_id: str) -> SharedFiles:
+        """The way of a conversation's files into the workspaces of its workers."""
         ...
 
 

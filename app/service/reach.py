@@ -33,13 +33,20 @@ def may_decide(caller: Caller, approval: ApprovalRecord) -> bool:
     required = approval.card["required"]
     if caller.principal == approval.principal:
         return bool(required["allow_self"])
-    return not caller.roles.isdisjoint(required["roles"]) or decides_as_program(caller, approval)
+    return _has_roles(caller, approval) or decides_as_program(caller, approval)
 
 
 def decides_as_program(caller: Caller, approval: ApprovalRecord) -> bool:
     """Whether the caller is one of the agent's reviewer programs and has no role beside that."""
-    return caller.principal in approval.programs and caller.roles.isdisjoint(
-        approval.card["required"]["roles"]
+    return caller.principal in approval.programs and not _has_roles(caller, approval)
+
+
+def _has_roles(caller: Caller, approval: ApprovalRecord) -> bool:
+    """Whether the caller has a role that counts, and one of each agent for a worker's call."""
+    required = approval.card["required"]
+    also = required.get("also_roles")
+    return not caller.roles.isdisjoint(required["roles"]) and (
+        also is None or not caller.roles.isdisjoint(also)
     )
 
 

@@ -13,17 +13,20 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
-from app.log.calls import ToolStarted
+from app.log.calls import MessageAssistant, ToolStarted
 from app.log.envelope import NewEvent
+from app.log.payload import WorkerPayload
 from app.log.runs import ReasoningDelta, StepCompleted, StepStarted, TextDelta
 from app.service.limits import TokensSpent
 from app.turn import stream
 from app.turn.limits import STREAM_BOUND
+from app.turn.ports import StepRefused
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
 
+    from app.log.payload import UsageTotals, WorkerRef
     from app.log.records import Lease
     from app.policy.taint import Trust
     from app.service.clock import Clock
@@ -37,7 +40,7 @@ LONGEST_WAIT_S: Final = 0.100
 WAIT_GROWTH: Final = 1.25
 
 
-class TurnDrained(Exception):
+class TurnDrained(StepRefused):
     """The process is going down and the turn has reached a step boundary: another goes on."""
 
 
@@ -51,9 +54,10 @@ class Pace(Protocol):
 
 @dataclass(slots=True)
 class _Text:
-    """Streamed text of one kind, not yet in an event."""
+    """Streamed text of one kind and one speaker, not yet in an event."""
 
     kind: type[TextDelta | ReasoningDelta]
+    worker: WorkerRef | None
     parts: list[str] = field(default_factory=list)
     size: int = 0
 
@@ -79,8 +83,10 @@ class TurnRecorder:
         self._pace = pace
         self._channel: deque[stream.TurnStreamEvent] = deque()
         self._texts: deque[_Text] = deque()
+        self._latest: dict[WorkerRef | None, _Text] = {}
         self._gathered = 0
-        self._step = 0
+        # Turn and step of what each speaker says: the run's own agent, and its workers.
+        self._places: dict[WorkerRef | None, tuple[str, int]] = {None: (turn_id, 0)}
         self._staged: list[NewEvent] = []
         self._staged_at: datetime | None = None
         self._writing = asyncio.Lock()
@@ -88,12 +94,18 @@ class TurnRecorder:
         self._roomy = asyncio.Event()
         self._wait_s = 0.0
         self._executed: set[str] = set()
+        self._worked: list[UsageTotals] = []
         self.draining = False
 
     @property
     def executed(self) -> frozenset[str]:
-        """The calls whose execution started in this turn."""
+        """The calls whose execution started in this turn; a worker's calls are its own affair."""
         return frozenset(self._executed)
+
+    @property
+    def worked(self) -> Sequence[UsageTotals]:
+        """What each reply of a worker cost in this turn."""
+        return tuple(self._worked)
 
     # The turn's side: a stream that waits when it is full, and a journal.
 
@@ -129,8 +141,10 @@ class TurnRecorder:
         for fact in facts:
             if isinstance(fact.payload, StepCompleted):
                 self._limits.spend(fact.payload.usage)
-            elif isinstance(fact.payload, ToolStarted):
+            elif isinstance(fact.payload, ToolStarted) and fact.payload.worker is None:
                 self._executed.add(fact.payload.call_id)
+            elif isinstance(fact.payload, MessageAssistant) and fact.payload.worker is not None:
+                self._worked.append(fact.payload.usage)
 
     async def _commit(self, facts: Sequence[Fact]) -> None:
         async with self._writing:
@@ -140,7 +154,10 @@ class TurnRecorder:
         """The text streamed so far and not committed yet, and the facts behind it."""
         self._absorb()
         texts = self._take_texts()
-        self._step = facts[-1].step if facts else self._step
+        for fact in facts:
+            speaker = _speaker(fact)
+            if speaker is None or fact.turn_id is not None:
+                self._places[speaker] = (fact.turn_id or self._turn_id, fact.step)
         return [*texts, *(self._event(fact) for fact in facts)]
 
     async def keep_result(self, call_id: str, text: str, *, trust: Trust) -> str | None:  # noqa: ARG002 - the artifact store is not there yet
@@ -199,46 +216,47 @@ class TurnRecorder:
         """Move pieces from the channel into texts, all of them or up to so many bytes."""
         while self._channel and (up_to is None or self._gathered < up_to):
             match self._channel.popleft():
-                case stream.TextDelta(text):
-                    self._add(TextDelta, text)
-                case stream.ReasoningDelta(text):
-                    self._add(ReasoningDelta, text)
+                case stream.TextDelta(text, worker):
+                    self._add(TextDelta, text, worker)
+                case stream.ReasoningDelta(text, worker):
+                    self._add(ReasoningDelta, text, worker)
                 case stream.ToolStarted():
                     # The start itself is a fact; the stream only repeats it.
                     pass
         self._roomy.set()
         return self._gathered
 
-    def _add(self, kind: type[TextDelta | ReasoningDelta], text: str) -> None:
+    def _add(
+        self, kind: type[TextDelta | ReasoningDelta], text: str, worker: WorkerRef | None
+    ) -> None:
         for piece in _pieces(text):
             size = len(piece.encode())
-            last = self._texts[-1] if self._texts else None
+            last = self._latest.get(worker)
             if last is None or last.kind is not kind or last.size + size > EVENT_BYTES:
-                last = _Text(kind)
+                # Workers that speak at the same time do not tear each other's text apart.
+                last = self._latest[worker] = _Text(kind, worker)
                 self._texts.append(last)
             last.parts.append(piece)
             last.size += size
             self._gathered += size
 
     def _take_texts(self) -> list[NewEvent]:
-        events = [
-            NewEvent(
-                text.kind(text="".join(text.parts)),
-                run_id=self._lease.run.id,
-                turn_id=self._turn_id,
-                step=self._step,
-            )
-            for text in self._texts
-        ]
+        events = [self._text_event(text) for text in self._texts]
         self._texts.clear()
+        self._latest.clear()
         self._gathered = 0
         return events
+
+    def _text_event(self, text: _Text) -> NewEvent:
+        turn_id, step = self._places[text.worker]
+        said = text.kind(text="".join(text.parts), worker=text.worker)
+        return NewEvent(said, run_id=self._lease.run.id, turn_id=turn_id, step=step)
 
     def _event(self, fact: Fact) -> NewEvent:
         return NewEvent(
             fact.payload,
             run_id=self._lease.run.id,
-            turn_id=self._turn_id,
+            turn_id=fact.turn_id or self._turn_id,
             step=fact.step,
             trust=fact.trust,
             private=fact.private,
@@ -261,6 +279,10 @@ class TurnRecorder:
             if not commit.cancelled():
                 commit.exception()
             raise
+
+
+def _speaker(fact: Fact) -> WorkerRef | None:
+    return fact.payload.worker if isinstance(fact.payload, WorkerPayload) else None
 
 
 def _pieces(text: str) -> list[str]:

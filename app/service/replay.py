@@ -8,56 +8,25 @@ takes over from a dead worker start from here alike.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from app.engine.agent_run import AgentRun
-from app.engine.errors import InvalidRunDocument, UnsupportedRunFormat
 from app.engine.messages import AssistantMessage, ToolCall
-from app.log.queries import LogScope
 from app.policy.capability import NO_CAPABILITIES
 from app.service.active_time import ActiveTime
-from app.service.history import HISTORY_EVENTS, fold_history, result_text, user_message
+from app.service.history import result_text
 from app.service.open_questions import OpenQuestions
 from app.turn.options import ApprovalOverride
 from app.turn.reply import answer_executed, answer_settled, replay_reply
-from app.turn.transcript import CallMark, LoggedCall, Note, Transcript
+from app.turn.transcript import CallMark, LoggedCall, Note, StoredWorker, Transcript
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
     from datetime import datetime
 
+    from app.engine.agent_run import AgentRun
     from app.engine.commands import PendingToolCall
-    from app.engine.messages import Message
     from app.log.envelope import Event
-    from app.log.records import RunRecord
-    from app.service.ports import Session
     from app.turn.options import ApprovalDecision
-
-RUN_EVENTS: Final = (
-    "run.created",
-    "message.user",
-    "run.started",
-    "run.resumed",
-    "run.paused",
-    "run.checkpointed",
-    "step.started",
-    "step.discarded",
-    "message.assistant",
-    "approval.requested",
-    "approval.resolved",
-    "question.asked",
-    "question.answered",
-    "dispatch.mutated",
-    "tool.started",
-    "tool.completed",
-    "tool.failed",
-    "tool.settled",
-)
-# A turn that pauses, or completes a step, has got somewhere; one that only began has not.
-PROGRESS_EVENTS: Final = ("run.started", "run.resumed", "run.paused", "step.completed")
-_AFTER_CONVERSATION_CREATED: Final = 2
-# How often in a row an answer that does not match its schema is asked for again.
-OUTPUT_RETRIES: Final = 1
 
 
 @dataclass(slots=True)
@@ -78,16 +47,26 @@ class Standing:
     notes: list[Note] = field(default_factory=list)
     interrupted_attempt: int | None = None
     settled: list[str] = field(default_factory=list)
+    # Delegations that were dispatched: all of them, and how many in the turn that is open.
+    delegated: set[str] = field(default_factory=set)
+    delegated_in_turn: int = 0
+    # The call of the delegation, of a worker; the workers behind open delegations, of a run.
+    under: str = ""
+    workers: dict[str, WorkerStanding] = field(default_factory=dict)
+    worker_replies: list[Mapping[str, int]] = field(default_factory=list)
     questions: OpenQuestions = field(default_factory=OpenQuestions)
     active: ActiveTime = field(default_factory=ActiveTime)
 
     def requests(self) -> dict[str, str]:
         """The requests, open or decided, that are about the next start of an open call."""
-        return {
+        own = {
             call_id: call.approval_id
             for call_id, call in self.batch.items()
             if call.approval_id is not None and call_id not in self.answered
         }
+        for worker in self.workers.values():
+            own |= worker.standing.requests()
+        return own
 
     def transcript(self) -> Transcript:
         """What the next turn starts from."""
@@ -100,64 +79,33 @@ class Standing:
             ),
             notes=tuple(self.notes),
             interrupted_attempt=self.interrupted_attempt,
+            under=self.under,
+            workers={call_id: worker.stored() for call_id, worker in self.workers.items()},
+            delegated_in_turn=self.delegated_in_turn,
+            delegated_in_batch=sum(
+                call_id in self.delegated and call_id in self.answered for call_id in self.batch
+            ),
         )
 
 
-async def standing(
-    session: Session,
-    run: RunRecord,
-    events: Sequence[Event],
-    *,
-    decided: Mapping[str, ApprovalDecision],
-    output_schema: Mapping[str, object] | None = None,
-) -> Standing:
-    """Fold the run from its RUN_EVENTS. `decided` are its verified decisions by approval id."""
-    checkpoint, at = _checkpoint(events)
-    if checkpoint is None:
-        history = [] if opens_conversation(run) else await _history(session, run)
-        said = next(event for event in events if event.type == "message.user")
-        checkpoint = AgentRun.new(user_message(said.data)).with_history(history)
-        if output_schema is not None:
-            checkpoint.with_output_validation(output_schema, OUTPUT_RETRIES)
-    fold = _Fold(checkpoint, at, decided)
-    for event in events:
-        fold.take(event)
-    fold.standing.active.ended()
-    return fold.standing
+@dataclass(slots=True)
+class WorkerStanding:
+    """A worker that has begun and not come to its end."""
+
+    standing: Standing
+    is_tainted: bool
+    shared_paths: tuple[str, ...]
+
+    def stored(self) -> StoredWorker:
+        """What its next turn starts from."""
+        return StoredWorker(
+            transcript=self.standing.transcript(),
+            is_tainted=self.is_tainted,
+            shared_paths=self.shared_paths,
+        )
 
 
-def opens_conversation(run: RunRecord) -> bool:
-    """Whether the conversation had nothing in it before the run but its own beginning."""
-    return run.created_seq == _AFTER_CONVERSATION_CREATED
-
-
-async def _history(session: Session, run: RunRecord) -> list[Message]:
-    log = LogScope(run.conversation_id)
-    earlier = await session.events_of(log, HISTORY_EVENTS)
-    return fold_history(earlier, before_run=run.id)
-
-
-async def stalled_turns(session: Session, run: RunRecord) -> int:
-    """How many turns in a row have begun and got nowhere; also of a run that does not fold."""
-    scope = LogScope(run.conversation_id, run.id)
-    stalled = 0
-    for event in await session.events_of(scope, PROGRESS_EVENTS):
-        stalled = stalled + 1 if event.type in {"run.started", "run.resumed"} else 0
-    return stalled
-
-
-def _checkpoint(events: Sequence[Event]) -> tuple[AgentRun | None, int]:
-    """The newest document that loads, and its seq; the AgentRun of the whole log otherwise."""
-    for event in reversed(events):
-        if event.type == "run.checkpointed" and event.private is not None:
-            try:
-                return AgentRun.load(event.private), event.seq
-            except (UnsupportedRunFormat, InvalidRunDocument):
-                return None, 0
-    return None, 0
-
-
-class _Fold:
+class RunFold:
     """Takes a run's events in order; what the checkpoint holds already is not fed again."""
 
     def __init__(
@@ -183,6 +131,7 @@ class _Fold:
             "question.asked": self._question_asked,
             "question.answered": lambda event: self.standing.questions.answered(event.data),
             "dispatch.mutated": self._mutated,
+            "delegate.started": self._delegated,
             "tool.started": self._started,
             "tool.completed": self._answered,
             "tool.failed": self._answered,
@@ -207,6 +156,7 @@ class _Fold:
     def _paused(self, _event: Event) -> None:
         self.standing.turns += 1
         self.standing.turn_began = None
+        self.standing.delegated_in_turn = 0
         self._nothing_settled()
         self.standing.active.ended()
 
@@ -291,6 +241,10 @@ class _Fold:
         call = self.standing.batch.get(event.data["call_id"])
         if call is not None:
             self.standing.batch[call.call_id] = replace(call, mark=CallMark.ASKED)
+
+    def _delegated(self, event: Event) -> None:
+        self.standing.delegated.add(event.data["call_id"])
+        self.standing.delegated_in_turn += 1
 
     def _started(self, event: Event) -> None:
         call_id = event.data["call_id"]

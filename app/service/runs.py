@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import orjson
-
 from app.log.envelope import NewEvent
 from app.log.payload import UsageTotals
 from app.log.records import RunRecord
@@ -25,6 +23,7 @@ from app.service.refusals import (
     RunTerminal,
 )
 from app.service.settle import settlements
+from app.service.snapshot import take_snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -68,7 +67,7 @@ class Runs:
             conversation_id, opening = conversation.id, []
             await self._make_room(tx, caller, conversation_id, request)
         run_id, payload = self._clock.mint("run"), _payload(agent, caller, request)
-        snapshot = orjson.dumps(agent.spec)
+        snapshot = await take_snapshot(tx, agent)
         accepted = NewEvent(payload, run_id=run_id, private=snapshot)
         message = self._message(run_id, caller, request, conversation)
         *_, created, said = await tx.append(conversation_id, [*opening, accepted, message], now=now)

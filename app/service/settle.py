@@ -7,7 +7,7 @@ cancelled.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -15,6 +15,7 @@ import orjson
 from app.log.approvals import ApprovalResolved, QuestionAnswered
 from app.log.calls import ToolSettled
 from app.log.envelope import NewEvent
+from app.log.payload import WorkerRef, delegation_of
 from app.log.queries import LogScope
 
 if TYPE_CHECKING:
@@ -27,10 +28,12 @@ if TYPE_CHECKING:
 CALL_EVENTS: Final = (
     "message.assistant",
     "tool.started",
+    "delegate.started",
     "tool.completed",
     "tool.failed",
     "tool.settled",
 )
+_STARTS: Final = frozenset({"tool.started", "delegate.started"})
 _RESULTS: Final = frozenset({"tool.completed", "tool.failed", "tool.settled"})
 _TEXTS: Final = {
     "cancelled": "cancelled before start",
@@ -40,13 +43,14 @@ _TEXTS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class OpenCall:
-    """An emitted call without a result."""
+    """An emitted call without a result; `worker` names whose it is, if it is a worker's."""
 
     call_id: str
     tool: str
     turn_id: str | None
     step: int | None
-    started: bool
+    started: bool = False
+    worker: WorkerRef | None = None
 
 
 def open_calls(events: Iterable[Event]) -> list[OpenCall]:
@@ -58,16 +62,19 @@ def open_calls(events: Iterable[Event]) -> list[OpenCall]:
         if event.type == "message.assistant":
             for part in _calls(data):
                 emitted[part["call_id"]] = OpenCall(
-                    part["call_id"], part["tool"], event.turn_id, event.step, started=False
+                    part["call_id"],
+                    part["tool"],
+                    event.turn_id,
+                    event.step,
+                    worker=_worker(data),
                 )
-        elif event.type == "tool.started":
+        elif event.type in _STARTS:
             started.add(data["call_id"])
         elif event.type in _RESULTS:
             emitted.pop(data["call_id"], None)
-    return [
-        OpenCall(call.call_id, call.tool, call.turn_id, call.step, started=call.call_id in started)
-        for call in emitted.values()
-    ]
+    # What a worker left open is closed before the delegation it works behind.
+    calls = sorted(emitted.values(), key=lambda call: call.worker is None)
+    return [replace(call, started=call.call_id in started) for call in calls]
 
 
 async def settlements(session: Session, run: RunRecord) -> list[NewEvent]:
@@ -101,9 +108,19 @@ async def settlements(session: Session, run: RunRecord) -> list[NewEvent]:
     for call in open_calls(log):
         outcome = "interrupted" if call.started else "cancelled"
         text = orjson.dumps({"error": _TEXTS[outcome], "code": outcome}).decode()
-        settled = ToolSettled(call_id=call.call_id, tool=call.tool, result=text, outcome=outcome)
+        settled = ToolSettled(
+            call_id=call.call_id,
+            tool=call.tool,
+            result=text,
+            outcome=outcome,
+            worker=call.worker,
+        )
         events.append(NewEvent(settled, run_id=run.id, turn_id=call.turn_id, step=call.step))
     return events
+
+
+def _worker(data: dict[str, Any]) -> WorkerRef | None:
+    return WorkerRef.model_validate(data["worker"]) if delegation_of(data) else None
 
 
 def _calls(data: dict[str, Any]) -> list[dict[str, Any]]:

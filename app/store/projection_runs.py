@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from app.log import calls, runs
-from app.log.payload import WorkerPayload
 from app.store import kinds
 from app.store.changes import Change
 from app.store.projection_fact import own_run, run_change
@@ -14,7 +13,7 @@ from app.store.texts import escape, escape_all, json_text
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from app.log.payload import Payload, WorkerRef
+    from app.log.payload import Payload
     from app.store.projection_fact import Fact
 
 
@@ -128,23 +127,14 @@ def _run_cancelled(fact: Fact, _: runs.RunCancelled) -> list[Change]:
 
 
 def _execution(fact: Fact, call_id: str) -> tuple[dict[str, Any], str]:
-    """The identifying columns of a call's execution, and its subject.
-
-    A worker counts its calls by itself, so its ids may be the run's own: they are told apart by the
-    delegating call.
-    """
-    run_id, worker = own_run(fact), _worker(fact)
-    key = escape(call_id if worker is None else f"{worker.call_id}/{call_id}")
+    """The identifying columns of a call's execution, and its subject."""
+    run_id, key = own_run(fact), escape(call_id)
     row = {
         "conversation_id": fact.event.conversation_id,
         "run_id": run_id,
         "call_id": key,
     }
     return row, f"execution:{run_id}/{key}"
-
-
-def _worker(fact: Fact) -> WorkerRef | None:
-    return fact.payload.worker if isinstance(fact.payload, WorkerPayload) else None
 
 
 def _tool_started(fact: Fact, payload: calls.ToolStarted) -> list[Change]:

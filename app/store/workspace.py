@@ -1,4 +1,7 @@
-"""Files of a conversation's workspace, with the trust tag of what was written into each."""
+"""Files of a workspace, with the trust tag of what was written into each.
+
+A workspace is a conversation's, under its id, or that of one worker in it (`app.tools.workspace`).
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,8 @@ from app.store.connections import borrowed
 from app.store.texts import escape, unescape
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from app.store.connections import Pool
 
 _LIST: Final = """
@@ -31,6 +36,14 @@ RETURNING true"""
 _DELETE: Final = """
 DELETE FROM workspace_files WHERE tenant = $1 AND conversation_id = $2 AND path = $3
 RETURNING true"""
+
+_EMPTY: Final = "DELETE FROM workspace_files WHERE tenant = $1 AND conversation_id = $2"
+_COPY: Final = """
+INSERT INTO workspace_files (tenant, conversation_id, path, content, trust, updated_at)
+SELECT f.tenant, $3, f.path, f.content, f.trust, f.updated_at FROM workspace_files f
+WHERE f.tenant = $1 AND f.conversation_id = $2 AND EXISTS (SELECT FROM unnest($4::text[]) AS place
+    WHERE place IN (f.path, '.') OR starts_with(f.path, place || '/'))
+RETURNING path"""
 
 
 class StoreWorkspace:
@@ -79,3 +92,15 @@ class StoreWorkspace:
                 _DELETE, self._tenant, conversation_id, escape(path)
             )
         return bool(deleted)
+
+    async def copy_files(self, source: str, target: str, places: Sequence[str]) -> list[str]:
+        """Make `target` of exactly those files of `source` that lie at or below the places.
+
+        Their paths. Each keeps the tag of what was written into it.
+        """
+        within = [escape(place) for place in places]
+        async with borrowed(self._pool) as connection, connection.transaction():
+            await connection.execute(_LOCK, target)
+            await connection.execute(_EMPTY, self._tenant, target)
+            rows = await connection.fetch(_COPY, self._tenant, source, target, within)
+        return sorted(unescape(row["path"]) for row in rows)

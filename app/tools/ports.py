@@ -58,6 +58,9 @@ class WorkspaceStore(Protocol):
         ...
 
     async def delete_file(self, conversation_id: str, path: str) -> bool: ...
+    async def copy_files(self, source: str, target: str, places: Sequence[str]) -> Sequence[str]:
+        """Make `target` of exactly those files of `source` at or below the places; their paths."""
+        ...
 
 
 class ToolSearch(Protocol):

@@ -9,7 +9,7 @@ from app.tools.executor import ScopedExecutor
 from app.tools.hatch import HatchedExecutor
 from app.tools.mcp.offered import tools_of
 from app.tools.sandbox_roots import RootedWorkspace
-from app.tools.workspace import ConversationWorkspace
+from app.tools.workspace import ConversationWorkspace, SharedWorkspace, worker_place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from app.tools.mcp.offered import McpCalls
     from app.tools.ports import ToolSearch, WorkspaceStore
     from app.tools.registry import RegisteredTool, ToolRegistry
-    from app.turn.ports import Clock, ToolExecutor
+    from app.turn.ports import Clock, SharedFiles, ToolExecutor
 
 
 class Toolbox:
@@ -66,17 +66,27 @@ class Toolbox:
         Those of MCP servers are theirs as they are pinned in `servers`. With the escape hatch they
         need not all be offered.
         """
-        files = ConversationWorkspace(self._files(tenant), conversation_id, clock=self._clock)
-        workspace = RootedWorkspace(files, self._roots)
         registry = self._with(servers)
         executor: ToolExecutor = ScopedExecutor(
-            registry, names, consent=rules.consent, workspace=workspace
+            registry,
+            names,
+            consent=rules.consent,
+            workspace=self._workspace(tenant, conversation_id),
+            worker_workspace=lambda scope: self._workspace(tenant, worker_place(scope)),
         )
         if escape_hatch:
             executor = HatchedExecutor(executor, names, search=self._search)
         if rules.dispatches:
             executor = RuledExecutor(executor, rules, server_of=registry.server_of)
         return executor
+
+    def shared_files(self, *, tenant: str, conversation_id: str) -> SharedFiles:
+        """The way of a conversation's files into the workspaces of its workers."""
+        return SharedWorkspace(self._files(tenant), conversation_id)
+
+    def _workspace(self, tenant: str, place: str) -> RootedWorkspace:
+        files = ConversationWorkspace(self._files(tenant), place, clock=self._clock)
+        return RootedWorkspace(files, self._roots)
 
     def _with(self, servers: Iterable[McpServerRecord]) -> ToolRegistry:
         calls = self._calls

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from app.log.records import WorkspaceFile
 from app.policy.taint import Trust
-from app.tools.paths import ROOT, SandboxDenied
+from app.tools.paths import ROOT, SandboxDenied, normalised
 from app.tools.ports import WorkspaceFull
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from app.log.records import FileEntry
     from app.tools.ports import WorkspaceStore
-    from app.turn.ports import Clock
+    from app.turn.ports import Clock, WorkerScope
 
 MAX_FILE_BYTES: Final = 10 * 1024 * 1024
 MAX_WORKSPACE_BYTES: Final = 200 * 1024 * 1024
@@ -67,3 +67,30 @@ def _inside(path: str) -> str:
     if path.startswith("/"):
         raise SandboxDenied(f"{path!r} is not in the workspace")
     return path
+
+
+class SharedWorkspace:
+    """The way from a conversation's files into the workspaces of its workers."""
+
+    def __init__(self, store: WorkspaceStore, conversation_id: str) -> None:
+        self._store = store
+        self._conversation_id = conversation_id
+
+    async def copy_in(self, scope: WorkerScope) -> Sequence[str]:
+        """Begin the worker's workspace with the files its scope allows; their paths."""
+        places = [place for shared in scope.share_in for place in _within(shared)]
+        target = worker_place(scope)
+        return await self._store.copy_files(self._conversation_id, target, places)
+
+
+def worker_place(scope: WorkerScope) -> str:
+    """Under which id the files of a worker lie: that of its delegation."""
+    return f"{scope.run_id}/{scope.call_id}"
+
+
+def _within(shared: str) -> list[str]:
+    """The place in its one spelling; one that leaves the workspace shares nothing."""
+    try:
+        return [normalised(shared)]
+    except SandboxDenied:
+        return []

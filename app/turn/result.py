@@ -153,3 +153,8 @@ class TurnResult:
     mid_stream_failure: MidStreamFailure | None = None
     failure: TurnFailure | None = None
     grounded: bool = False
+
+    @property
+    def met_taint(self) -> bool:
+        """Whether the turn, or a worker that waits, works from untrusted content."""
+        return self.tainted or any(paused.is_tainted for paused in self.paused_workers)

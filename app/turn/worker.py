@@ -172,9 +172,17 @@ async def work(ctx: TurnCtx, delegation: Delegation, office: Office) -> Answered
         journal.conclude(*_left_open(transcript))
     await journal.settle()
     if result.ended_by is EndedBy.PAUSE:
-        asked = tuple(replace(one, worker=office.ref) for one in result.pending_approvals)
-        return Asked(PausedWorker(office.ref, transcript.run, result.tainted), asked)
+        paused = PausedWorker(office.ref, transcript.run, result.tainted)
+        return Asked(
+            paused, tuple(_surfaced(one, paused, turn_id) for one in result.pending_approvals)
+        )
     return _answered(delegation, office, result)
+
+
+def _surfaced(pending: PendingApproval, paused: PausedWorker, turn_id: str) -> PendingApproval:
+    """The request as the root run shows it: with its origin, and the turn that emitted the call."""
+    emitted = pending.occurrence_turn_id or turn_id
+    return replace(pending, worker=paused.worker, occurrence_turn_id=emitted)
 
 
 def _options(ctx: TurnCtx, delegation: Delegation, office: Office) -> RunTurnOptions:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from app.log.queries import LogScope
-from app.service.replay import RUN_EVENTS, Standing, stalled_turns, standing
+from app.service.standing import RUN_EVENTS, stalled_turns, standing
 from app.turn.options import ApprovalDecision, ApprovalOverride
 from tests.support.logbook import Logbook, tool_call
 from tests.support.records import run_record
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from app.engine.agent_run import AgentRun
     from app.service.ports import Session
+    from app.service.replay import Standing
 
 
 async def stands(log: Logbook, decided: Mapping[str, ApprovalDecision] | None = None) -> Standing:

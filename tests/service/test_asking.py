@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from app.log.approvals import ApprovalRequested, ApprovalResolved, Risk
 from app.log.payload import WorkerRef
+from app.log.private import decode_programs
 from app.policy.capability import Capability
 from app.service.asking import requests
 from tests.service.turns import ORDER, bound, pending
@@ -189,7 +191,73 @@ def test_what_an_approver_should_look_at_first(case: RiskCase) -> None:
 
 def test_a_worker_s_request_names_its_delegation() -> None:
     worker = WorkerRef(call_id="call_1_1_1", agent="researcher")
-    assert card(pending(worker=worker)).worker == worker
+    by = replace(bound(), delegates={"researcher": bound(POST)})
+    assert card(pending(worker=worker), by=by).worker == worker
+
+
+@dataclass(frozen=True)
+class BothCase:
+    """What the run's agent says, what its worker's does, and what a card of the worker demands."""
+
+    name: str
+    parent: dict[str, Any]
+    worker: dict[str, Any]
+    required: dict[str, Any]
+
+
+SAME = {"count": 1, "assurance": "key", "roles": ["approver"], "allow_self": True}
+BOTH = [
+    BothCase("the same", {}, {}, SAME),
+    BothCase(
+        "the larger count",
+        {"approvers": {"count": 3}},
+        {"approvers": {"count": 2}},
+        SAME | {"count": 3},
+    ),
+    BothCase(
+        "the stronger assurance",
+        {"assurance": {"tools": {"http_post": "passkey"}}},
+        {"assurance": {"default": "channel"}},
+        SAME | {"assurance": "passkey"},
+    ),
+    BothCase("self", {"approvers": {"allow_self": False}}, {}, SAME | {"allow_self": False}),
+    BothCase(
+        "roles of both",
+        {"approvers": {"roles": ["b", "a"]}},
+        {"approvers": {"roles": ["c"]}},
+        SAME | {"roles": ["c"], "also_roles": ["b", "a"]},
+    ),
+]
+
+
+@pytest.mark.parametrize("case", BOTH, ids=lambda case: case.name)
+def test_a_worker_s_request_demands_what_both_agents_demand(case: BothCase) -> None:
+    """turn.md 6.6."""
+    worker = WorkerRef(call_id="call_1_1_1", agent="w")
+    by = replace(bound(**case.parent), delegates={"w": bound(POST, **case.worker)})
+    assert card(pending(worker=worker), by=by).wire()["required"] == case.required
+
+
+@pytest.mark.parametrize(
+    ("parent", "own", "waits"), [(60, 0, 60), (0, 60, 60), (60, 30, 30), (0, 0, None)]
+)
+def test_a_worker_s_request_waits_no_longer_than_either_agent_lets_it(
+    parent: int, own: int, waits: int | None
+) -> None:
+    worker = WorkerRef(call_id="call_1_1_1", agent="w")
+    by = replace(bound(approval_ttl_s=parent), delegates={"w": bound(POST, approval_ttl_s=own)})
+    shown = card(pending(worker=worker), by=by)
+    asked_at = datetime.fromisoformat(shown.requested_at)
+    over = None if shown.expires_at is None else datetime.fromisoformat(shown.expires_at)
+    assert (over and (over - asked_at).total_seconds()) == waits
+
+
+def test_a_program_decides_for_a_worker_where_both_agents_name_it() -> None:
+    worker = WorkerRef(call_id="call_1_1_1", agent="w")
+    both = {"approvers": {"programs": ["bot", "other"]}}
+    by = replace(bound(approvers={"programs": ["bot"]}), delegates={"w": bound(POST, **both)})
+    (event,) = asked(pending(worker=worker), by=by)
+    assert decode_programs(event.private) == ("bot",)
 
 
 def test_f14_two_equal_calls_are_two_requests() -> None:

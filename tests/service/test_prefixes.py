@@ -9,7 +9,7 @@ import pytest
 from app.log.catalogue import PAYLOADS
 from app.log.queries import LogScope
 from app.service.consents import consents
-from app.service.replay import RUN_EVENTS, standing
+from app.service.standing import RUN_EVENTS, standing
 from tests.support.recorded_script import is_paired
 
 if TYPE_CHECKING:

@@ -68,3 +68,24 @@ async def test_concurrent_writers_cannot_fill_it_together(store: Store, tenant: 
         *(files.write_file("f", file(f"{n}", b"x" * 30), max_total_bytes=LIMIT) for n in range(8))
     )
     assert sum(written) == 3
+
+
+async def test_what_is_copied_is_exactly_what_lies_within_with_its_tag(
+    store: Store, tenant: str
+) -> None:
+    files = store.workspace(tenant)
+    untrusted = file("reports/q1", b"1", Trust.QUARANTINED_CONTENT)
+    for one in (untrusted, file("reports.txt", b"2"), file("notes/a", b"3"), file("a%b", b"4")):
+        await files.write_file("f", one, max_total_bytes=LIMIT)
+    await files.write_file("f/w", file("left over", b"5"), max_total_bytes=LIMIT)
+    assert await files.copy_files("f", "f/w", ["reports", "a%b", "a_b", "nothing"]) == [
+        "a%b",
+        "reports/q1",
+    ]
+    assert [entry.path for entry in await files.list_files("f/w")] == ["a%b", "reports/q1"]
+    assert await files.read_file("f/w", "reports/q1") == untrusted
+    assert await files.copy_files("f", "f/w", []) == []
+    assert await files.list_files("f/w") == []
+    assert len(await files.copy_files("f", "f/w", ["."])) == 4
+    other = store.workspace(f"{tenant}-other")
+    assert await other.copy_files("f", "f/x", ["."]) == []

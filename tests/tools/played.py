@@ -11,6 +11,8 @@ from app.log.records import FileEntry
 from app.turn.ports import ToolInvocation
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from app.log.records import WorkspaceFile
     from app.turn.ports import ToolOutcome
 
@@ -58,6 +60,19 @@ class FilesInMemory:
 
     async def delete_file(self, conversation_id: str, path: str) -> bool:
         return self.rows.pop((conversation_id, path), None) is not None
+
+    async def copy_files(self, source: str, target: str, places: Sequence[str]) -> list[str]:
+        for conversation, path in list(self.rows):
+            if conversation == target:
+                del self.rows[(conversation, path)]
+        shared = {
+            path: file
+            for (conversation, path), file in self.rows.items()
+            if conversation == source
+            and any(at in {path, "."} or path.startswith(f"{at}/") for at in places)
+        }
+        self.rows |= {(target, path): file for path, file in shared.items()}
+        return sorted(shared)
 
 
 def invocation(name: str, args: dict[str, Any], *, tainted: bool = False) -> ToolInvocation:

@@ -71,7 +71,8 @@ async def test_a_worker_s_request_surfaces_and_the_worker_goes_on_where_it_pause
     paused = await world.turn(**options(asking, quiet))
     (card,) = paused.pending_approvals
     assert card.worker == WorkerRef(call_id="call_1_1_0", agent="asking")
-    assert (card.call_id, card.occurrence_turn_id) == ("call_1_1_0/call_1_1_0", None)
+    assert card.call_id == "call_1_1_0/call_1_1_0"
+    assert card.occurrence_turn_id == "turn_1/call_1_1_0/1"
     (kept,) = paused.paused_workers
     assert (kept.worker, kept.is_tainted) == (card.worker, False)
     assert [record.target for record in paused.delegate_records] == ["quiet"]
