@@ -54,7 +54,10 @@ class HatchedExecutor(ForwardingExecutor):
 
     @override
     async def recover_unadvertised(self, name: str, args: Mapping[str, Any]) -> Sequence[ToolSpec]:
-        """Of the tools that are not on offer those nearest to the call. Raises StoreUnavailable."""
+        """Of the tools that are not on offer those nearest to the call. Raises StoreUnavailable.
+
+        The very tool that was called, if there is one, is the nearest.
+        """
         all_specs = self._inner.specs()
         shown = {spec.name for spec in offered(all_specs, self._named)}
         hidden = [spec for spec in all_specs if spec.name not in shown]
@@ -63,7 +66,9 @@ class HatchedExecutor(ForwardingExecutor):
             return ()
         texts = [_text_of(spec) for spec in hidden]
         places = await self._search.nearest(query, texts, limit=RECOVERED_TOOLS)
-        return [hidden[place] for place in places]
+        found = [spec for spec in hidden if spec.name == name]
+        found += [hidden[place] for place in places if hidden[place].name != name]
+        return found[:RECOVERED_TOOLS]
 
 
 def offered(specs: Sequence[ToolSpec], named: frozenset[str]) -> list[ToolSpec]:

@@ -8,6 +8,8 @@ import pytest
 
 from tests.support.house import House
 from tests.support.house_tools import CountingTools
+from tests.support.mcp_house import mcp_house
+from tests.support.mcp_server import ToolServer, tool
 
 if TYPE_CHECKING:
     from app.log.records import RunRecord
@@ -108,3 +110,38 @@ async def test_t119_a_first_miss_without_a_match_is_ordinary_and_uses_the_hatch_
     outcomes = [one["outcome"] for one in await house.data(run, "tool.settled")]
     assert outcomes == ["unknown_tool", "unknown_tool"]
     assert await house.data(run, "retrieval.missed") == []
+
+
+async def test_a_tool_of_a_large_mcp_server_is_found_offered_and_called(
+    store: Store, tenant: str
+) -> None:
+    """Over the real protocol: 60 tools, the last of which the model has never been shown."""
+    harmless: dict[str, Any] = {"read_only": True, "open_world": False}
+    listed = [tool(f"filler-{at}", **harmless) for at in range(59)]
+    schema = {"type": "object", "properties": {"customer_name": {"type": "string"}}}
+    server = ToolServer(
+        [*listed, tool("crm-lookup", "Looks people up.", schema=schema, **harmless)]
+    )
+    program = 'call find_customers {"name":"Ada"}\n---\ncall box__crm-lookup {}\n---\nsay ok'
+    async with mcp_house(store, tenant, server) as world:
+        await world.register()
+        await world.house.agent(tools=["box:*"], escape_hatch=True)
+        run = await driven(world.house, program)
+        (missed,) = await world.house.data(run, "retrieval.missed")
+        assert missed["offered"] == ["box__crm-lookup"]
+        assert (run.status, run.tainted) == ("completed", False)
+    assert server.count("crm-lookup") == 1
+
+
+async def test_offering_an_untrusted_description_later_taints_then(
+    store: Store, tenant: str
+) -> None:
+    server = ToolServer([tool(f"filler-{at}") for at in range(40)] + [tool("lookup")])
+    async with mcp_house(store, tenant, server) as world:
+        await world.register(registered=False)
+        await world.house.agent(tools=["box:*"], escape_hatch=True)
+        run = await driven(world.house, "call lookup {}\n---\nsay ok")
+        assert [one["offered"] for one in await world.house.data(run, "retrieval.missed")] == [
+            ["box__lookup"]
+        ]
+        assert run.tainted

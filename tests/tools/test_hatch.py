@@ -86,6 +86,12 @@ async def test_a_miss_asks_among_the_tools_that_are_not_offered_and_no_others() 
     assert limit == 5
 
 
+async def test_the_very_tool_that_was_called_comes_first() -> None:
+    executor, _ = hatched(many(50), places=[0, 1, 2, 3, 4])
+    found = await executor.recover_unadvertised("crm__tool_42", {})
+    assert names(found) == [f"crm__tool_{at}" for at in (42, 40, 41, 43, 44)]
+
+
 @pytest.mark.parametrize(("count", "name"), [(40, "find_customer"), (41, "__")])
 async def test_with_nothing_hidden_or_nothing_said_nothing_is_asked(count: int, name: str) -> None:
     executor, search = hatched(many(count), places=[0])
