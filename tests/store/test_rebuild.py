@@ -104,7 +104,8 @@ class History:
             return [requested, paused(run_id, self.pending[-1][0])]
         if act == "ask" or (act == "answer" and not self.questions):
             self.questions.append((new_id("ques"), run_id))
-            return [question_asked(*self.questions[-1]), paused(run_id)]
+            many = 1 + self.count % 2
+            return [question_asked(*self.questions[-1], count=many), paused(run_id)]
         if act == "answer":
             return [question_answered(*self.questions[self.count % len(self.questions)])]
         approval = candidates.pop(self.count % len(candidates))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from app.log import approvals, calls, runs
 from app.log.envelope import NewEvent
 from app.log.payload import UsageTotals, WorkerRef
+from app.log.private import QuestionBinding
 from app.policy.taint import Trust
 from app.store.wakes import enqueue_wakes
 from tests.trust.decisions import APPROVE
@@ -276,29 +277,39 @@ def resolved(approval_id: str, run_id: str, status: str, by: str = "decision") -
     )
 
 
-def question_asked(question_id: str, run_id: str) -> NewEvent:
-    """One `ask_question` call waits."""
+def question_asked(
+    question_id: str, run_id: str, *, count: int = 1, expires_at: str | None = None
+) -> NewEvent:
+    """One `ask_question` call waits, about so many questions; bosses may answer."""
+    binding = QuestionBinding("turn_0", "a" * 64, roles=("boss",), programs=("robot",))
     return NewEvent(
         approvals.QuestionAsked(
             id=question_id,
             status="pending",
             run_id=run_id,
             call_id="call_0_1",
-            questions=({"index": 0, "question": "Which?"},),
+            questions=tuple({"index": index, "question": "Which?"} for index in range(count)),
             asked_at="2026-11-29T12:00:00.000Z",
-            expires_at=None,
+            expires_at=expires_at,
         ),
         run_id=run_id,
+        private=binding.encode(),
     )
 
 
-def question_answered(question_id: str, run_id: str, outcome: str = "answered") -> NewEvent:
-    """It was answered."""
+def question_answered(
+    question_id: str,
+    run_id: str,
+    outcome: approvals.QuestionOutcome = "answered",
+    *,
+    indexes: Sequence[int] = (0,),
+) -> NewEvent:
+    """Those questions of it were answered."""
     return NewEvent(
         approvals.QuestionAnswered(
             question_id=question_id,
             call_id="call_0_1",
-            answers=({"index": 0, "text": "that"},),
+            answers=tuple({"index": index, "text": "that\0"} for index in indexes),
             outcome=outcome,
             answered_by="bob",
         ),
