@@ -50,11 +50,15 @@ RUN_APPROVALS: Final = _filled("""
 SELECT a.*, DECISION_COLUMNS FROM approvals a ITS_DECISIONS
 WHERE a.tenant = $1 AND a.run_id = $2 ORDER BY a.requested_seq, d.seq""")
 
-# Those that the principal ($2) can see as a party to the conversation or may decide ($5: roles).
+# Those that the principal ($2) can see as a party to the conversation or may decide ($5: roles,
+# one that counts for each agent where two have a say).
 APPROVALS: Final = _filled("""
 SELECT a.*, DECISION_COLUMNS FROM (
     SELECT * FROM approvals a
-    WHERE a.tenant = $1 AND ($2::text IS NULL OR a.principal = $2 OR a.roles && $5::text[]
+    WHERE a.tenant = $1 AND ($2::text IS NULL OR a.principal = $2
+            OR (a.roles && $5::text[] AND (a.card #> '{required,also_roles}' IS NULL
+                OR ARRAY(SELECT json_array_elements_text(a.card #> '{required,also_roles}'))
+                    && $5::text[]))
             OR $2 = ANY(a.programs) OR EXISTS (SELECT FROM conversations c
                 WHERE c.id = a.conversation_id
                     AND (c.principal = $2 OR c.participants @> ARRAY[$2::text])))

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from app.log.payload import UsageTotals
+from app.log.queries import Page
 from app.policy.taint import Trust
 from app.service.refusals import DecisionApprover, NotFound
+from app.store.rebuild import rebuild
 from tests.service.deaths import other
 from tests.service.delegating import delegate, is_paired, staffed, worker_of
 
 if TYPE_CHECKING:
-    from tests.support.house import House
+    from tests.support.house import House, Person
 
 pytestmark = pytest.mark.postgres
 
@@ -73,7 +75,7 @@ async def test_what_workers_said_is_no_part_of_the_conversation_s_history(house:
     assert "42" in said[2]
 
 
-async def test_a_worker_s_request_is_decided_on_the_root_run(house: House) -> None:
+async def test_a_worker_s_request_is_decided_on_the_root_run(house: House, dsn: str) -> None:
     """T128, over two processes: the worker goes on where it paused, its sibling does not."""
     await staffed(house, "a", script=POST)
     await house.agent("b", instructions="#script\ncall charge {}\n---\nsay charged")
@@ -98,6 +100,7 @@ async def test_a_worker_s_request_is_decided_on_the_root_run(house: House) -> No
     )
     assert len(await house.data(run, "delegate.started")) == 2
     assert await is_paired(house, run)
+    assert await rebuild(dsn, conversation_id=run.conversation_id) == []
 
 
 async def test_of_three_workers_one_is_denied(house: House) -> None:
@@ -164,9 +167,20 @@ async def test_whoever_decides_a_worker_s_call_satisfies_both_agents(house: Hous
         await alice.approve(asked)
     with pytest.raises(NotFound):
         await legal.approve(asked)
+    assert await _listed(legal) == []
     for name in ("carol", "dave"):
-        await (await house.person(name, "legal", "approver")).approve(asked)
+        both = await house.person(name, "legal", "approver")
+        assert await _listed(both) == [asked.id]
+        await both.approve(asked)
     assert (await house.drive(run)).status == "completed"
+
+
+async def _listed(person: Person) -> list[str]:
+    """The approvals that somebody finds in their list."""
+    house, page = person.house, Page(limit=10)
+    async with house.store.database.session(house.tenant) as session:
+        found = await house.approvals.page(session, person.caller, page, {})
+    return [asked.id for asked in found]
 
 
 async def test_a_worker_that_met_untrusted_content_taints_its_parent(house: House) -> None:

@@ -14,6 +14,8 @@ from app.engine.messages import (
     ToolResultText,
     UserMessage,
 )
+from app.log.calls import MessageAssistant, ToolCompleted
+from app.log.payload import UsageTotals, WorkerRef
 from app.log.runs import RunCancelled, TextDelta
 from app.service.history import HISTORY_EVENTS, fold_history, result_text, user_message
 from tests.engine.run_driving import result_texts
@@ -166,3 +168,14 @@ def test_the_text_of_a_failure_is_its_error() -> None:
     log = Logbook()
     log.failed("call_1_1_0", "it broke")
     assert result_text(log.events[0]) == "it broke"
+
+
+def test_what_a_delegated_worker_said_is_no_part_of_it() -> None:
+    log = Logbook()
+    a_run(log, "run_1", "hello")
+    worker = WorkerRef(call_id="call_1_1_0", agent="w")
+    usage = UsageTotals()
+    log.add(MessageAssistant(message_id="m", usage=usage, stop=None, content=(), worker=worker))
+    log.add(ToolCompleted(call_id="call_1_1_0/call_1_1_0", tool="t", result="x", worker=worker))
+    log.reply(text="hi")
+    assert [type(message) for message in folded(log)] == [UserMessage, AssistantMessage]
