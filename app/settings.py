@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from enum import StrEnum
 from pathlib import Path
@@ -16,7 +17,13 @@ from pydantic import (
     field_validator,
     model_validator,
 )
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic_settings import (
+    BaseSettings,
+    DotEnvSettingsSource,
+    EnvSettingsSource,
+    NoDecode,
+    SettingsConfigDict,
+)
 
 _PLACEHOLDERS = ("changeme", "change-me", "secret", "placeholder", "example", "xxx")
 
@@ -46,6 +53,14 @@ def _words(line: object) -> object:
 
 
 CommandLine = Annotated[tuple[str, ...], BeforeValidator(_words)]
+
+
+def unknown_names() -> list[str]:
+    """Names of ours, in the environment or in `.env`, that are no setting: misspelt ones."""
+    known = {f"TURNGATE_{name.upper()}" for name in Settings.model_fields}
+    sources = (EnvSettingsSource(Settings), DotEnvSettingsSource(Settings))
+    named = {name.upper() for source in sources for name in source.env_vars}
+    return sorted(name for name in named - known if name.startswith("TURNGATE_"))
 
 
 class Settings(BaseSettings):
@@ -114,6 +129,20 @@ class Settings(BaseSettings):
         if isinstance(value, str):
             return tuple(part.strip() for part in value.split(",") if part.strip())
         return value
+
+    @field_validator("jwt_jwks")
+    @classmethod
+    def _readable(cls, place: str | None) -> str | None:
+        """A URL may be down at the start; a file that holds no keys then never will."""
+        if place is None or place.startswith(("https://", "http://")):
+            return place
+        try:
+            is_read = "keys" in json.loads(Path(place).read_bytes())
+        except (OSError, ValueError, TypeError):
+            is_read = False
+        if is_read:
+            return place
+        raise ValueError("neither a URL nor a file with a key set that can be read")
 
     @model_validator(mode="after")
     def _whole(self) -> Settings:

@@ -33,6 +33,25 @@ app = typer.Typer(
 audit = typer.Typer(help="Export logs, and verify them.", no_args_is_help=True)
 app.add_typer(audit, name="audit")
 
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"turngate {version('turngate')}")
+        raise typer.Exit
+
+
+@app.callback()
+def turngate(
+    _: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Print it, and end."),
+    ] = False,
+) -> None:
+    """Runs AI agents' turns behind a gate."""
+
+
 Migrate = Annotated[bool, typer.Option("--migrate/--no-migrate", help="Migrate first.")]
 
 
@@ -43,6 +62,7 @@ def serve(
     worker: Annotated[bool, typer.Option("--worker/--no-worker", help="Drive runs, too.")] = True,
     migrate: Migrate = True,
     print_token: Annotated[bool, typer.Option(help="Print a development token.")] = False,
+    leash: Annotated[bool, typer.Option("--leash", hidden=True)] = False,
 ) -> None:
     """Serve the API, with a worker in the same process."""
     settings = _prepared()
@@ -57,7 +77,9 @@ def serve(
             address = base_address(host, listener.getsockname()[1])
             print(greeting(settings, address, print_token=print_token), flush=True)
 
-        serve_until_signal(settings, listener, worker=worker, migrate=migrate, greet=greet)
+        serve_until_signal(
+            settings, listener, worker=worker, migrate=migrate, greet=greet, leash=leash
+        )
 
 
 @app.command()
@@ -228,9 +250,11 @@ def _settings() -> Settings:
 def _prepared() -> Settings:
     """The settings of a process that runs for long, with its logs set up."""
     settings = _settings()
+    from app.cli.configuration import warn_of_unknown
     from app.cli.logs import configure_logs
 
     configure_logs()
+    warn_of_unknown()
     return settings
 
 

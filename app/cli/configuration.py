@@ -5,29 +5,42 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+import structlog
 from pydantic import ValidationError
 from pydantic_settings import SettingsError
 
 from app.errors import Misconfigured
-from app.settings import Settings
+from app.settings import Environment, Settings, unknown_names
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
+
+log = structlog.get_logger("turngate.settings")
 
 
 def read_settings() -> Settings:
     """The settings of the environment and of `.env`.
 
     Raises Misconfigured, whose message names each of them that does not hold, and never its value.
+    In production a name that is no setting is refused as well: it may be a misspelt protection.
     """
     try:
-        return Settings()
+        settings = Settings()
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=False, include_context=False)
         raise Misconfigured("; ".join(map(_told, found))) from None
     except SettingsError as error:
         # Its cause would show the value, which may hold a key.
         raise Misconfigured(_unparsed(str(error))) from None
+    if settings.env is Environment.PRODUCTION and (unknown := unknown_names()):
+        raise Misconfigured("; ".join(f"{name}: no such setting" for name in unknown))
+    return settings
+
+
+def warn_of_unknown() -> None:
+    """Log which names are no settings, and so do nothing."""
+    if unknown := unknown_names():
+        log.warning("settings.unknown", names=unknown)
 
 
 def _unparsed(message: str) -> str:

@@ -62,9 +62,9 @@ def served(settings: Settings, *, allow_host: str, keep: bool, first: bool) -> I
     port = free_port(HOST, PORT) if first else 0
     log = settings.data_dir / "demo-serve.log"
     hosts = ",".join((*settings.http_allow_hosts, allow_host))
-    words = ("serve", "--port", str(port))
+    words = ("serve", "--port", str(port), *(() if keep else ("--leash",)))
     command = _command(settings, *words, setting=f"TURNGATE_HTTP_ALLOW_HOSTS={hosts}")
-    process = _start(command, log, own_session=keep)
+    process = _start(command, log, stays=keep)
     stays = False
     try:
         yield Served(process, log)
@@ -86,20 +86,25 @@ def _command(settings: Settings, *words: str, setting: str = "") -> list[str]:
     return ["env", *variables, sys.executable, "-m", "app.cli", *words]
 
 
-def _start(command: Sequence[str], log: Path, *, own_session: bool) -> subprocess.Popen[bytes]:
-    """Start it; in a session of its own it outlives the terminal's Ctrl-C and closing."""
+def _start(command: Sequence[str], log: Path, *, stays: bool) -> subprocess.Popen[bytes]:
+    """Start it, to end with us, or to outlive us and the terminal's Ctrl-C and closing.
+
+    Its input is a pipe of ours that nothing is written to: it ends when we do, however we end.
+    """
     with log.open("wb") as output:
         return subprocess.Popen(
             command,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL if stays else subprocess.PIPE,
             stdout=output,
             stderr=output,
-            start_new_session=own_session,
+            start_new_session=stays,
         )
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
     process.terminate()
+    if process.stdin is not None:
+        process.stdin.close()
     try:
         process.wait(STOP_S)
     except subprocess.TimeoutExpired:

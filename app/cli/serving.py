@@ -6,7 +6,9 @@ SIGTERM drains: streams end with 1001 and turns are handed over before uvicorn c
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
+import sys
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -48,14 +50,25 @@ def serve(
     worker: bool,
     migrate: bool,
     greet: Callable[[], None],
+    leash: bool = False,
 ) -> None:
     """Serve on `listener` until a signal; `greet` is called once requests are taken.
 
+    On the `leash` it also ends when standard input does: whoever started it is gone.
     Raises StoreUnavailable.
     """
     house = partial(open_house, settings, worker=worker, migrate=migrate)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        if leash:
+            loop = runner.get_loop()
+            loop.add_reader(sys.stdin, _follow, loop)
         runner.run(_serve(house, listener, greet))
+
+
+def _follow(loop: asyncio.AbstractEventLoop) -> None:
+    if not os.read(sys.stdin.fileno(), 1):
+        loop.remove_reader(sys.stdin)
+        signal.raise_signal(signal.SIGTERM)
 
 
 async def _serve(

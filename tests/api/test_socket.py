@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -145,7 +144,7 @@ async def test_a_new_token_of_the_same_person_keeps_the_stream(streaming: Served
         await client.say("auth", token=streaming.token())
         await client.say("ping")
         await client.until("pong")
-        await asyncio.sleep(1.2)
+        streaming.clock.step(1.2)
         await client.say("ping")
         await client.until("pong")
         await client.say("auth", token=streaming.token("bob"))

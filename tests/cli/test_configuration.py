@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
+from structlog.testing import capture_logs
 
-from app.cli.configuration import read_settings
+from app.cli.configuration import read_settings, warn_of_unknown
 from app.errors import Misconfigured
+from app.settings import unknown_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,6 +24,11 @@ class Case:
     message: str
 
 
+PRODUCTION = {
+    "TURNGATE_ENV": "production",
+    "TURNGATE_JWT_ISSUER": "https://issuer.example",
+    "TURNGATE_JWT_JWKS": "https://issuer.example/keys",
+}
 CASES = [
     Case(
         "a number out of bounds",
@@ -38,6 +45,21 @@ CASES = [
         {"TURNGATE_ENV": "production"},
         "production needs TURNGATE_JWT_ISSUER and TURNGATE_JWT_JWKS: "
         "the development issuer is refused there",
+    ),
+    Case(
+        "a key set that is not where it is said to be",
+        {"TURNGATE_JWT_ISSUER": "https://issuer.example", "TURNGATE_JWT_JWKS": "missing.json"},
+        "TURNGATE_JWT_JWKS: neither a URL nor a file with a key set that can be read",
+    ),
+    Case(
+        "a key set that is none",
+        {"TURNGATE_JWT_ISSUER": "https://issuer.example", "TURNGATE_JWT_JWKS": "/dev/null"},
+        "TURNGATE_JWT_JWKS: neither a URL nor a file with a key set that can be read",
+    ),
+    Case(
+        "a name in production that is no setting",
+        PRODUCTION | {"TURNGATE_ALLOWED_ORIGIN": "https://shop.example", "TURNGATE_RATE": "1"},
+        "TURNGATE_ALLOWED_ORIGIN: no such setting; TURNGATE_RATE: no such setting",
     ),
     Case(
         "a root of the sandbox that is no folder",
@@ -84,6 +106,8 @@ def test_what_is_wrong_is_named(
     case: Case, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    for name in unknown_names():
+        monkeypatch.delenv(name)
     for name, value in case.environment.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(Misconfigured) as refused:
@@ -106,3 +130,25 @@ def test_an_empty_variable_is_one_that_nobody_set(
     monkeypatch.setenv("TURNGATE_LEASE_TTL_S", "")
     settings = read_settings()
     assert (settings.database_url, settings.lease_ttl_s) == (None, 10.0)
+
+
+def test_names_that_are_no_settings_are_found_in_both_places_and_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """In development they are no reason to stop; in production they are."""
+    monkeypatch.chdir(tmp_path)
+    for name in unknown_names():
+        monkeypatch.delenv(name)
+    (tmp_path / ".env").write_text("TURNGATE_SOCKETS=7\n#TURNGATE_A=1\nexport TURNGATE_SOCKET=8\n")
+    monkeypatch.setenv("TURNGATE_ALLOWED_ORIGIN", "https://shop.example")
+    assert unknown_names() == ["TURNGATE_ALLOWED_ORIGIN", "TURNGATE_SOCKET"]
+    assert read_settings().sockets == 7
+    with capture_logs() as logs:
+        warn_of_unknown()
+    assert [(each["event"], each["names"]) for each in logs] == [
+        ("settings.unknown", ["TURNGATE_ALLOWED_ORIGIN", "TURNGATE_SOCKET"])
+    ]
+    for name, value in PRODUCTION.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(Misconfigured, match="TURNGATE_SOCKET: no such setting"):
+        read_settings()

@@ -86,7 +86,7 @@ REFUSALS = [
         (
             "TURNGATE_ENV=production",
             "TURNGATE_JWT_ISSUER=https://issuer.example",
-            "TURNGATE_JWT_JWKS=keys.json",
+            "TURNGATE_JWT_JWKS=https://issuer.example/keys",
         ),
         (*TOKEN, "runs:read"),
         2,
@@ -100,6 +100,11 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path: Path, case: Refusal) -> Non
     place = Place(tmp_path, case.settings)
     done = place.run(*case.words)
     assert (done.returncode, done.stdout, done.stderr) == (case.code, "", case.message + "\n")
+
+
+def test_the_version_is_that_of_the_package(place: Place) -> None:
+    done = place.run("--version")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "turngate 0.1.0\n", "")
 
 
 def test_a_port_that_is_taken_is_said_before_anything_is_started(place: Place) -> None:

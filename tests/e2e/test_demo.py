@@ -6,16 +6,14 @@ import os
 import select
 import signal
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import httpx
 import pytest
 
 from tests.e2e.processes import END_S, Place
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.e2e
 
@@ -104,6 +102,31 @@ def test_a_place_that_cannot_be_is_told_in_one_line(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert done.stderr.startswith("turngate: no place for the demo in ")
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_demo_that_is_killed_takes_its_server_along(tmp_path: Path) -> None:
+    """The server hears of it by the end of its input, and drains."""
+    place = Place(tmp_path)
+    demo = place.start("demo")
+    assert demo.stdout is not None
+    assert any("Turngate serves on" in line for line in demo.stdout)
+    server = next(
+        int(each.parent.name)
+        for each in Path("/proc").glob("[0-9]*/cmdline")
+        if b"--leash" in each.read_bytes() and is_of(place, each)
+    )
+    handle = os.pidfd_open(server)
+    demo.kill()
+    demo.communicate(timeout=END_S)
+    assert select.select([handle], [], [], END_S)[0], "the server is still there"
+    os.close(handle)
+
+
+def is_of(place: Place, process: Path) -> bool:
+    """Whether a process was given this place's data directory."""
+    with suppress(OSError):
+        return str(place.data).encode() in (process.parent / "environ").read_bytes()
+    return False
 
 
 def stopped_by_kill(pid: int) -> None:

@@ -33,6 +33,12 @@ class Board:
     rows: dict[tuple[str, str], HoldRow] = field(default_factory=dict)
     is_away: bool = False
     was_written: asyncio.Event = field(default_factory=asyncio.Event)
+    was_read: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def read(self) -> None:
+        """Returns when somebody has read it from now on."""
+        self.was_read.clear()
+        await self.was_read.wait()
 
     async def exchange(self, changes: HoldChanges) -> list[HoldRow]:
         if self.is_away:
@@ -46,6 +52,7 @@ class Board:
         for key, row in list(self.rows.items()):
             if row.holder in changes.gone and row.demoted_s is None:
                 del self.rows[key]
+        self.was_read.set()
         return list(self.rows.values())
 
 
@@ -197,8 +204,8 @@ async def test_an_ack_in_one_process_lets_the_writer_of_another_through() -> Non
     async with sockets.sharing.running(), writer.sharing.running():
         with sockets.holding() as acknowledge:
             while not writer.gate.waits_for_others:
-                await asyncio.sleep(0.01)
                 log.append()
+                await board.read()
             acknowledge(len(log.events))
             async with asyncio.timeout(10):
                 await writer.gate.passable("run_1")

@@ -22,6 +22,7 @@ from app.engine.messages import (
 from app.engine.streaming import (
     FinalItem,
     ReasoningItem,
+    StreamItem,
     ToolCallArgumentsItem,
     ToolCallNameItem,
     UnknownItem,
@@ -44,10 +45,10 @@ from tests.support.turn_tools import MemoryTool
 from tests.support.turn_world import World
 
 
-def run_of(*items: object) -> tuple[AgentRun, bytes]:
+def run_of(*items: StreamItem) -> tuple[AgentRun, bytes]:
     run = AgentRun.new("do it")
     stored = [item for item in items if isinstance(item, FinalItem)][-1]
-    turn = assemble(run, items, advertised=("read",))  # type: ignore[arg-type]
+    turn = assemble(run, items, advertised=("read",))
     return run, encode_reply(turn, stored)
 
 
