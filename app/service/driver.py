@@ -168,8 +168,7 @@ class Driver:
 
     async def _drive(self, lease: Lease) -> None:
         try:
-            async with self._database.session(lease.tenant) as session:
-                loaded = await self._loader.load(session, lease)
+            loaded = await self._loaded(lease)
         except UnusableSchema as error:
             began = attempt_began(lease, worker=self._settings.worker)
             await self._end_by_force(lease, [began], "output_invalid", str(error))
@@ -194,6 +193,19 @@ class Driver:
             await self._turn(drive, recorder, limits.seconds_left())
         finally:
             self._recorders.discard(recorder)
+
+    async def _loaded(self, lease: Lease) -> Loaded:
+        """What the turn starts from; the lease is kept while servers are asked for their tools."""
+        try:
+            async with asyncio.TaskGroup() as beside:
+                keeping = beside.create_task(self._heartbeat(lease))
+                try:
+                    async with self._database.session(lease.tenant) as session:
+                        return await self._loader.load(session, lease)
+                finally:
+                    keeping.cancel()
+        except BaseExceptionGroup as group:
+            raise group.exceptions[0] from None
 
     async def _turn(self, drive: _Drive, recorder: TurnRecorder, seconds: float | None) -> None:
         """Drive the turn with its text pump and its heartbeat beside it; then close it."""

@@ -32,9 +32,10 @@ if TYPE_CHECKING:
     from app.service.ports import Database, McpReach, Session, Transaction
 
 MAX_SERVERS: Final = 100
-# How long a person waits for a server, and a turn, which holds a lease meanwhile.
+# How long a person waits for a server; a turn that begins; and a turn, for one that was away.
 LOOK_S: Final = 20.0
-FRESHEN_S: Final = 3.0
+FRESHEN_S: Final = 8.0
+AWAY_S: Final = 2.0
 _ATTEMPTS: Final = 5
 
 
@@ -116,7 +117,8 @@ class McpServers:
             servers = await session.mcp_servers(names)
         async with asyncio.TaskGroup() as group:
             asking = [
-                group.create_task(self._reach.look(server, limit_s=FRESHEN_S)) for server in servers
+                group.create_task(self._reach.look(server, limit_s=_patience(server)))
+                for server in servers
             ]
         fresh = [
             await self._freshened(server, asked.result())
@@ -165,6 +167,10 @@ class McpServers:
     async def _note(self, tx: Transaction, payload: Payload) -> None:
         """Append to the audit log, which serialises changes of the tenant's servers."""
         await tx.append_audit([NewEvent(payload)], now=self._clock.now())
+
+
+def _patience(server: McpServerRecord) -> float:
+    return FRESHEN_S if server.why_not is None else AWAY_S
 
 
 def _audited(server: McpServerRecord) -> dict[str, JsonValue]:

@@ -139,14 +139,15 @@ async def test_t26_absent_argument_text_is_an_empty_object(text: str) -> None:
         {"$ref": "https://example.org/schema.json"},
         {"type": "nonsense"},
         {"properties": 7},
+        {"properties": {"a": {"type": "integer"}, "b": {"pattern": "^(a|a)*$"}}},
     ],
-    ids=["remote", "unknown-type", "no-schema"],
+    ids=["remote", "unknown-type", "no-schema", "runaway-pattern"],
 )
 async def test_a_schema_that_cannot_be_evaluated_fits_nothing(
     parameters: dict[str, object],
 ) -> None:
     world = World(
-        [reply(called("c1", "read", {"a": 1})), reply(said("ok"))],
+        [reply(called("c1", "read", {"a": 1, "b": "a" * 64 + "!"})), reply(said("ok"))],
         MemoryTool("read", parameters=parameters),
     )
     await world.turn()

@@ -15,6 +15,7 @@ from jsonschema import Draft202012Validator, SchemaError
 
 from app.engine.arguments import canonical_bytes
 from app.log.servers import SEPARATOR, McpListing
+from app.tools.mcp.references import Unbounded, require_bounded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,6 +66,9 @@ def _schema_fault(tool: McpTool) -> str | None:
         if size > MAX_SCHEMA_BYTES:
             return f"its schema is longer than {MAX_SCHEMA_BYTES} bytes"
         Draft202012Validator.check_schema(tool.parameters)
+        require_bounded(tool.parameters)
+    except Unbounded as error:
+        return f"its parameters: {error}"
     except (SchemaError, ValueError, RecursionError):
         return "its parameters are no JSON Schema"
     if tool.parameters.get("type") != "object":
