@@ -43,3 +43,11 @@ class IdempotencyInProgress(TurngateError):
     """Another request with the key has been running for as long as we wait."""
 
     code = "idempotency.in_progress"
+
+
+class IdentityRequired(TurngateError):
+    """A scope lacks a part of its identity, and nothing is looked up without all of them."""
+
+
+class ArtifactCorrupt(TurngateError):
+    """The bytes of an artifact are not those that were kept."""

@@ -22,6 +22,7 @@ from app.providers.key_sets import read_key_set
 from app.service.access import Access, FetchedKeys, FixedKeys
 from app.service.agents import Agents
 from app.service.approvals import Approvals
+from app.service.artifacts import Artifacts
 from app.service.binding import Binder
 from app.service.clock import SystemClock
 from app.service.conversations import Conversations
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
 
     from app.service.access import KeyRing
     from app.service.clock import Clock
+    from app.service.ports import Database
     from app.tools.mcp.offered import McpCalls
     from app.trust.keys import SigningKey
 
@@ -131,10 +133,7 @@ async def open_house(
         binder = Binder(toolbox=toolbox, providers=providers, servers=servers)
         approvals = Approvals(database=database, clock=clock, binder=binder)
         runs = Runs(database=database, clock=clock, wakeups=wakeups, open_runs=settings.open_runs)
-        limits = StreamLimits(settings.sockets, settings.sockets_per_principal)
-        streams = Streams(
-            database=database, subscriptions=subscriptions, holds=holds, limits=limits
-        )
+        streams = _streams(database, settings, subscriptions=subscriptions, holds=holds)
         edge = Edge(
             database=database,
             clock=clock,
@@ -147,6 +146,7 @@ async def open_house(
             statements=statements,
             mcp_servers=servers,
             runs=runs,
+            artifacts=Artifacts(clock, max_bytes=settings.artifact_max_bytes),
             tools=ToolListing(toolbox),
             streams=streams,
             event_log=EventLog(database=database, wakeups=wakeups),
@@ -166,6 +166,13 @@ async def open_house(
             supervisor = _supervisor(store, settings, driver=driver, edge=edge)
             await stack.enter_async_context(_supervised(supervisor))
         yield House(build_app(edge), store, streams, wakeups, supervisor)
+
+
+def _streams(
+    database: Database, settings: Settings, *, subscriptions: Subscriptions, holds: HoldGate
+) -> Streams:
+    limits = StreamLimits(settings.sockets, settings.sockets_per_principal)
+    return Streams(database=database, subscriptions=subscriptions, holds=holds, limits=limits)
 
 
 async def _statements(key: SigningKey, store: Store, clock: Clock) -> Statements:

@@ -117,6 +117,9 @@ class Settings(BaseSettings):
     sandbox_roots: Annotated[tuple[Path, ...], NoDecode] = Field(
         (), description="Folders that an approved call may reach outside of its workspace"
     )
+    artifact_max_bytes: int = Field(
+        25 * 1024 * 1024, ge=1, description="Bytes that an uploaded artifact may have"
+    )
     lease_ttl_s: float = Field(10.0, gt=0, description="Seconds until a silent worker loses a run")
     worker_concurrency: int = Field(64, ge=1, description="Runs that one worker drives at once")
     drain_s: float = Field(20.0, ge=0, description="Seconds that running turns get on SIGTERM")

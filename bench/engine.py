@@ -95,6 +95,9 @@ class _NoFiles:
     async def delete(self, path: str) -> bool:
         return False
 
+    async def artifact(self, artifact_id: str) -> None:
+        return None
+
 
 class _NoReader:
     """Takes every event of the stream at once."""

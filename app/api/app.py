@@ -10,6 +10,7 @@ from fastapi import FastAPI, Response
 from app.api import (
     agent_routes,
     approval_routes,
+    artifact_routes,
     conversation_routes,
     event_routes,
     key_routes,
@@ -37,6 +38,7 @@ _ROUTERS = (
     approval_routes.routes,
     question_routes.routes,
     conversation_routes.routes,
+    artifact_routes.routes,
     agent_routes.routes,
     key_routes.routes,
     tool_routes.routes,

@@ -43,6 +43,7 @@ ANSWERS: Final[dict[str, Answer]] = {
     "idempotency.in_progress": Answer(409, "The first request with the key is still running"),
     "agent.changed": Answer(412, "The agent has changed"),
     "body.too_large": Answer(413, "The body is too large"),
+    "artifact.too_large": Answer(413, "The file is too large"),
     "body.media_type": Answer(415, "The body must be JSON"),
     "stream.after": Answer(422, "The log does not reach that far"),
     "request.invalid": Answer(422, "The request is malformed"),

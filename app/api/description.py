@@ -15,6 +15,7 @@ from fastapi.routing import APIRoute
 from app.api.idempotency import MAX_CHARS
 from app.api.problems import MEDIA_TYPE, Fault, Problem
 from app.api.routes import SECURITY, EdgeRoute
+from app.api.uploads import UPLOAD_SCHEMAS
 from app.api.vocabulary import named_schemas, with_names
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def describe(routes: Sequence[BaseRoute]) -> dict[str, Any]:
     schemas = components.setdefault("schemas", {})
     for name in _GENERATED:
         schemas.pop(name, None)
-    schemas.update(_problem_schemas() | named_schemas())
+    schemas.update(_problem_schemas() | named_schemas() | UPLOAD_SCHEMAS)
     components["schemas"] = dict(sorted(schemas.items()))
     components["responses"] = {name: _problem(name) for name in _NAMES.values()}
     components["parameters"] = _PARAMETERS

@@ -15,6 +15,7 @@ from starlette.requests import HTTPConnection, Request
 
 from app.service.access import Access, Authenticated
 from app.service.agents import Agents
+from app.service.artifacts import Artifacts
 from app.service.caller import Caller
 from app.service.clock import Clock
 from app.service.conversations import Conversations
@@ -52,6 +53,7 @@ class Edge:
     statements: Statements
     mcp_servers: McpServers
     runs: Runs
+    artifacts: Artifacts
     tools: ToolListing
     streams: Streams
     event_log: EventLog

@@ -59,14 +59,18 @@ class Claim:
 
 
 def claim_of(request: Request, raw: bytes, value: JsonValue) -> Claim | None:
-    """The claim a request makes; `value` is its parsed body. Raises RequestInvalid."""
+    """The claim a request makes; `value` is its parsed body, None for one that is not JSON.
+
+    Raises RequestInvalid.
+    """
     keys = request.headers.getlist(HEADER)
     if not keys:
         return None
     if len(keys) > 1 or not 1 <= len(keys[0]) <= MAX_CHARS or not keys[0].isprintable():
         detail = f"expected one Idempotency-Key of 1 to {MAX_CHARS} printable characters"
         raise RequestInvalid(detail, faults=(FieldFault("/header/Idempotency-Key", detail),))
-    return Claim(keys[0], _fingerprint(request, canonical_bytes(value) if raw else b""))
+    body = raw if value is None else canonical_bytes(value)
+    return Claim(keys[0], _fingerprint(request, body))
 
 
 def _fingerprint(request: Request, body: bytes) -> str:

@@ -77,20 +77,25 @@ class EdgeRoute(APIRoute):
                 edge.rates.count(who.caller)
             who.caller.require(*scopes)
             _require_sound_path(request)
-            self._require_acceptable(request)
+            self.require_acceptable(request)
             _require_known_parameters(request, parameters)
-            raw, value = await _read(request, takes_body)
+            raw, value = await self.read(request, takes_body=takes_body)
             call = Call(edge, who, claim_of(request, raw, value))
             return await self.serve(ReadRequest(request, raw, value), call, endpoint)
 
         return handle
+
+    async def read(self, request: Request, *, takes_body: bool) -> tuple[bytes, JsonValue]:
+        """The body's bytes and value; a route without a body takes a blank one or `{}`."""
+        return await _read(request, takes_body)
 
     async def serve(self, request: Request, call: Call, endpoint: Endpoint) -> Response:
         """Answer the request with nothing but the call."""
         request.scope[CALL] = call
         return await endpoint(request)
 
-    def _require_acceptable(self, request: Request) -> None:
+    def require_acceptable(self, request: Request) -> None:
+        """Refuse a client that takes no form the answer has. Raises NotAcceptable."""
         # Browsers and clients send this one; it need not be taken apart.
         accepted = request.headers.get("accept", "") or "*/*"
         if accepted == "*/*" or names(accepted, *_ranges_of(self.media_types)):
@@ -146,10 +151,17 @@ class Routes(APIRouter):
         return self._declare(kind, method, path, operation, scope=scope, **more)
 
     def read(
-        self, path: str, operation: str, *, scope: str, method: str = "GET", **more: Any
+        self,
+        path: str,
+        operation: str,
+        *,
+        scope: str,
+        method: str = "GET",
+        kind: type[ReadRoute] = ReadRoute,
+        **more: Any,
     ) -> Declared:
         """Declare a route with a session, which stores nothing."""
-        return self._declare(ReadRoute, method, path, operation, scope=scope, **more)
+        return self._declare(kind, method, path, operation, scope=scope, **more)
 
     def write(
         self,
@@ -176,6 +188,7 @@ class Routes(APIRouter):
     ) -> Declared:
         """Several scopes, any of which opens the route, are separated by spaces."""
         extra = {"security": [{SECURITY: [name]} for name in scope.split()]}
+        extra |= more.pop("openapi_extra", {})
 
         def declare(endpoint: Callable[..., Any]) -> Callable[..., Any]:
             self.add_api_route(

@@ -20,7 +20,6 @@ from pydantic import BaseModel
 from app.engine.arguments import JsonDefect, strict_loads
 from app.engine.finish import FinishReason
 from app.engine.json_text import compact_json
-from app.errors import TurngateError
 
 if TYPE_CHECKING:
     from app.engine.finish import Finish
@@ -29,13 +28,17 @@ if TYPE_CHECKING:
 MAX_DEPTH: Final = 64
 
 
-class OutputInvalid(TurngateError):
-    """The answer is not what the schema promises; `pointer` is where, and nothing says what."""
+class OutputInvalid(ValueError):
+    """The answer is not what the schema promises; `pointer` is where, and nothing says what.
+
+    `code` is the error of a run (service.md 11), no problem of a request.
+    """
 
     code: ClassVar[str] = "output_invalid"
 
     def __init__(self, pointer: str, problem: str) -> None:
-        super().__init__(f"the answer {problem} at {pointer}")
+        self.message = f"the answer {problem} at {pointer}"
+        super().__init__(self.message)
         self.pointer = pointer
 
 

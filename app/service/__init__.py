@@ -7,7 +7,7 @@ imported here. Where to look:
 - what the service signs itself: `statements`
 - who gets in: `access`, `rates`, and on one's own machine `development`
 - the use cases, a noun each: `agents` (with `agent_spec` and `agent_check`), `runs`,
-  `conversations`, `approvals` (with `decisions`), `questions`, `keys`, `event_log`,
+  `conversations`, `approvals` (with `decisions`), `questions`, `keys`, `artifacts`, `event_log`,
   `tool_listing`, `mcp_servers` (with `mcp_spec` and `mcp_pins`)
 - one turn of a run: `supervisor` takes it up and `driver` drives it, from `loading` (with
   `standing`, `replay`, `active_time`, `open_questions`, `history`, `binding` with `call_rules` and

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
     from datetime import datetime
 
+    from app.ids import Identity
     from app.log.envelope import Event, NewEvent
     from app.log.queries import LogScope, Page, Reach
     from app.log.records import (
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     )
     from app.log.servers import McpListing, McpServerRecord
     from app.policy.dispatch import CallRules
+    from app.runctx.shapes import ArtifactRef, NewArtifact
     from app.turn.ports import Provider, SharedFiles, ToolExecutor
 
 
@@ -102,6 +104,15 @@ class Session(Protocol):
         """Seqs of the quarantined events, newest first."""
         ...
 
+    async def artifact(self, artifact_id: str) -> ArtifactRef | None: ...
+    async def artifacts(self, conversation_id: str, page: Page) -> list[ArtifactRef]:
+        """The conversation's artifacts, newest first."""
+        ...
+
+    async def artifact_content(self, artifact: ArtifactRef) -> bytes | None:
+        """The bytes, unless it was deleted meanwhile. Raises ArtifactCorrupt."""
+        ...
+
 
 class Transaction(Session, Protocol):
     """One request's writes: they commit together when the block ends, or not at all."""
@@ -153,6 +164,11 @@ class Transaction(Session, Protocol):
         """Take a decision's nonce: `other` when a different payload used it before."""
         ...
 
+    async def put_artifact(self, identity: Identity, new: NewArtifact) -> tuple[ArtifactRef, bool]:
+        """Keep a file; with False its scope has it already, and only its trust is joined."""
+        ...
+
+    async def delete_artifact(self, artifact: ArtifactRef) -> None: ...
     async def put_agent(self, agent: AgentRecord) -> None: ...
     async def delete_agent(self, name: str) -> bool: ...
     async def add_mcp_server(self, server: McpServerRecord) -> bool:
@@ -203,6 +219,10 @@ class Leases(Protocol):
         self, lease: Lease, events: Sequence[NewEvent], *, now: datetime
     ) -> list[Event]:
         """Append the closing events, free the lease and wake the next ready run, as one."""
+        ...
+
+    async def keep(self, lease: Lease, new: NewArtifact) -> ArtifactRef:
+        """Keep a file of the leased run in its conversation, for good when this returns."""
         ...
 
 

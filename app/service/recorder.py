@@ -17,6 +17,8 @@ from app.log.calls import MessageAssistant, ToolStarted
 from app.log.envelope import NewEvent
 from app.log.payload import WorkerPayload
 from app.log.runs import ReasoningDelta, StepCompleted, StepStarted, TextDelta
+from app.runctx.shapes import NewArtifact
+from app.service.artifacts import ARTIFACT_BYTES
 from app.service.limits import TokensSpent
 from app.turn import stream
 from app.turn.limits import STREAM_BOUND
@@ -95,6 +97,7 @@ class TurnRecorder:
         self._wait_s = 0.0
         self._executed: set[str] = set()
         self._worked: list[UsageTotals] = []
+        self._tools: dict[str, str] = {}
         self.draining = False
 
     @property
@@ -141,8 +144,10 @@ class TurnRecorder:
         for fact in facts:
             if isinstance(fact.payload, StepCompleted):
                 self._limits.spend(fact.payload.usage)
-            elif isinstance(fact.payload, ToolStarted) and fact.payload.worker is None:
-                self._executed.add(fact.payload.call_id)
+            elif isinstance(fact.payload, ToolStarted):
+                self._tools[fact.payload.call_id] = fact.payload.tool
+                if fact.payload.worker is None:
+                    self._executed.add(fact.payload.call_id)
             elif isinstance(fact.payload, MessageAssistant) and fact.payload.worker is not None:
                 self._worked.append(fact.payload.usage)
 
@@ -160,9 +165,26 @@ class TurnRecorder:
                 self._places[speaker] = (fact.turn_id or self._turn_id, fact.step)
         return [*texts, *(self._event(fact) for fact in facts)]
 
-    async def keep_result(self, call_id: str, text: str, *, trust: Trust) -> str | None:  # noqa: ARG002 - the artifact store is not there yet
-        """Where long results become artifacts; without an artifact store none is kept."""
-        return None
+    async def keep_result(self, call_id: str, text: str, *, trust: Trust) -> str | None:
+        """Keep a result that is too long for the model whole, in the conversation's artifacts.
+
+        One that is too long even for these is not kept. Its id is in the log with the result, so it
+        is kept for good before that.
+        """
+        content = text.encode()
+        if len(content) > ARTIFACT_BYTES:
+            return None
+        new = NewArtifact(
+            id=self._clock.mint("art"),
+            namespace="results",
+            content=content,
+            mime="text/plain; charset=utf-8",
+            trust=trust,
+            at=self._clock.now(),
+            by=self._lease.run.principal,
+            tool=self._tools.get(call_id),
+        )
+        return (await self._leases.keep(self._lease, new)).id
 
     def message_id(self) -> str:
         """A new id for a message."""

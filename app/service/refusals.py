@@ -94,6 +94,15 @@ class AttachmentUnknown(Refusal):
     code = "attachment.unknown"
 
 
+class ArtifactTooLarge(Refusal):
+    """A file is longer than an artifact may be; nothing of it is kept."""
+
+    code = "artifact.too_large"
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"an artifact has at most {limit} bytes")
+
+
 class ConversationBusy(Refusal):
     """Another run is active, and the caller did not want to wait."""
 

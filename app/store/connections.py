@@ -7,7 +7,7 @@ StoreUnavailable, everything else is a fault of ours and passes through.
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import asyncpg
@@ -16,7 +16,7 @@ from app.errors import StoreUnavailable
 from app.store.poolers import address_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Iterator, Mapping
 
     from asyncpg.pool import PoolConnectionProxy
 
@@ -110,6 +110,15 @@ async def borrowed(pool: Pool) -> AsyncIterator[PoolConnectionProxy[asyncpg.Reco
     try:
         async with pool.acquire(timeout=LOCK_TIMEOUT_S) as connection:
             yield connection
+    except (*LOST, *PASSING) as error:
+        raise StoreUnavailable(f"the database did not answer: {error}") from error
+
+
+@contextmanager
+def storing() -> Iterator[None]:
+    """A block that asks the database through a pool or a connection. Raises StoreUnavailable."""
+    try:
+        yield
     except (*LOST, *PASSING) as error:
         raise StoreUnavailable(f"the database did not answer: {error}") from error
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from app.errors import LeaseLost
+from app.ids import Identity
 from app.log.records import Lease
 from app.store import records
+from app.store.artifacts import StoreArtifacts
 from app.store.connections import borrowed
 from app.store.ready import ORDER
 from app.store.texts import unescape
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from app.log.envelope import Event, NewEvent
+    from app.runctx.shapes import ArtifactRef, NewArtifact
     from app.store.appender import Appender
     from app.store.connections import Pool
 
@@ -61,12 +64,16 @@ WHERE id = $1 AND lease_generation = $2 AND lease_owner IS NOT NULL
 RETURNING true"""
 
 
-class StoreLeases:
-    """The port `Leases`."""
+_OWNER: Final = "SELECT principal FROM conversations WHERE id = $1"
 
-    def __init__(self, forgetful: Pool, appender: Appender) -> None:
+
+class StoreLeases:
+    """The port `Leases`. What is claimed may be forgotten by a crash; what is kept may not."""
+
+    def __init__(self, forgetful: Pool, appender: Appender, pool: Pool) -> None:
         self._forgetful = forgetful
         self._appender = appender
+        self._pool = pool
 
     async def claim(self, conversation_id: str, *, owner: str, ttl_s: float) -> Lease | None:
         """Take the conversation if its lease is free or over and a run is ready; else None."""
@@ -109,3 +116,11 @@ class StoreLeases:
         return await self._appender.append(
             lease.conversation_id, events, at=now, generation=lease.generation, releases=True
         )
+
+    async def keep(self, lease: Lease, new: NewArtifact) -> ArtifactRef:
+        """Keep a file of the leased run in its conversation, for good when this returns."""
+        async with borrowed(self._pool) as connection:
+            owner = await connection.fetchval(_OWNER, lease.conversation_id)
+            scope = Identity(lease.tenant, unescape(owner), lease.conversation_id, lease.run.id)
+            ref, _ = await StoreArtifacts(connection).put(scope, new)
+        return ref

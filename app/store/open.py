@@ -75,7 +75,7 @@ class Store:
         try:
             yield Store(
                 database=StoreDatabase(pool, tails, committed=signals.committed),
-                leases=StoreLeases(claiming, appender),
+                leases=StoreLeases(claiming, appender, pool),
                 queue=StoreQueue(lasting, pool),
                 signals=signals,
                 holds=StoreHolds(pool),

@@ -6,7 +6,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from app.store import approval_queries, mcp_servers, queries, records
-from app.store.texts import escape
+from app.store.artifacts import StoreArtifacts
+from app.store.texts import escape, unescape
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
         SessionApprovalRecord,
     )
     from app.log.servers import McpServerRecord
+    from app.runctx.shapes import ArtifactRef
     from app.store.connections import Reader
 
 _DELTAS: Final = frozenset({"text.delta", "reasoning.delta"})
@@ -37,6 +39,7 @@ class StoreSession:
     def __init__(self, reader: Reader, tenant: str) -> None:
         self._reader = reader
         self._tenant = escape(tenant)
+        self._artifacts = StoreArtifacts(reader)
 
     async def conversation(self, conversation_id: str) -> ConversationRecord | None:
         """The conversation; an audit log is none."""
@@ -202,6 +205,18 @@ class StoreSession:
         else:
             row = await self._row(queries.LATEST, conversation_id, event_type)
         return None if row is None else records.event(row)
+
+    async def artifact(self, artifact_id: str) -> ArtifactRef | None:
+        """The artifact without its bytes."""
+        return await self._artifacts.find(unescape(self._tenant), artifact_id)
+
+    async def artifacts(self, conversation_id: str, page: Page) -> list[ArtifactRef]:
+        """A conversation's artifacts, newest first; the cursor is an id."""
+        return await self._artifacts.page(unescape(self._tenant), conversation_id, page)
+
+    async def artifact_content(self, artifact: ArtifactRef) -> bytes | None:
+        """The bytes, unless it was deleted meanwhile. Raises ArtifactCorrupt."""
+        return await self._artifacts.get(artifact.identity, artifact.id)
 
     async def tainted_by(self, conversation_id: str, limit: int) -> list[int]:
         """Seqs of the quarantined events, newest first."""

@@ -143,6 +143,34 @@ class WorkspaceFileRow(SQLModel, table=True):
     updated_at: datetime = time()
 
 
+class Artifact(SQLModel, table=True):
+    """A file of a conversation with its bytes; `principal` is the conversation's."""
+
+    __tablename__: ClassVar[str] = "artifacts"
+    __table_args__ = (
+        not_empty(),
+        UniqueConstraint("tenant", "principal", "conversation_id", "namespace", "sha256"),
+        Index(None, "tenant", "conversation_id", sql("id DESC")),
+    )
+
+    id: str = text(key=True)
+    tenant: str = text()
+    principal: str = text()
+    conversation_id: str = text()
+    namespace: str = text()
+    sha256: str = text()
+    mime: str = text()
+    sniffed: str = text()
+    size_bytes: int = number()
+    filename: str | None = text(null=True)
+    tool: str | None = text(null=True)
+    run_id: str | None = text(null=True)
+    stored_by: str = text()
+    trust: int = Field(sa_type=SmallInteger, sa_column_kwargs=NO_SEQUENCE)
+    created_at: datetime = time()
+    content: bytes = octets()
+
+
 class StreamHold(SQLModel, table=True):
     """A subscriber in lock-step with a run, or one that was demoted and may not be for a while."""
 

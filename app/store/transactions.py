@@ -23,9 +23,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
+    from app.ids import Identity
     from app.log.envelope import Event, NewEvent
     from app.log.records import AgentRecord, KeyRecord, LockedApproval
     from app.log.servers import McpServerRecord
+    from app.runctx.shapes import ArtifactRef, NewArtifact
     from app.store.connections import Connection
     from app.store.numbering import Batch
 
@@ -215,6 +217,14 @@ class StoreTransaction(StoreSession):
             return "new"
         used_by = await self._connection.fetchval(_NONCE, *name)
         return "same" if used_by == payload_sha256 else "other"
+
+    async def put_artifact(self, identity: Identity, new: NewArtifact) -> tuple[ArtifactRef, bool]:
+        """Keep a file; with False its scope has it already, and only its trust is joined."""
+        return await self._artifacts.put(identity, new)
+
+    async def delete_artifact(self, artifact: ArtifactRef) -> None:
+        """Let go of an artifact for good."""
+        await self._artifacts.delete(artifact.identity, artifact.id)
 
     async def put_agent(self, agent: AgentRecord) -> None:
         """Create or replace the agent; `created_at` stays that of the first."""

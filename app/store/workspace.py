@@ -8,12 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from app.log.records import FileEntry, WorkspaceFile
+from app.store.artifacts import StoreArtifacts
 from app.store.connections import borrowed
 from app.store.texts import escape, unescape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from app.runctx.shapes import ArtifactRef
     from app.store.connections import Pool
 
 _LIST: Final = """
@@ -104,3 +106,14 @@ class StoreWorkspace:
             await connection.execute(_EMPTY, self._tenant, target)
             rows = await connection.fetch(_COPY, self._tenant, source, target, within)
         return sorted(unescape(row["path"]) for row in rows)
+
+    async def artifact(
+        self, conversation_id: str, artifact_id: str
+    ) -> tuple[ArtifactRef, bytes] | None:
+        """An artifact of the conversation, whoever left it there. Raises ArtifactCorrupt."""
+        artifacts = StoreArtifacts(self._pool)
+        ref = await artifacts.find(unescape(self._tenant), artifact_id)
+        if ref is None or ref.identity.session != conversation_id:
+            return None
+        content = await artifacts.get(ref.identity, ref.id)
+        return None if content is None else (ref, content)

@@ -1,4 +1,4 @@
-"""What tools need of the house: the files of a conversation, and a search over tools.
+"""What tools need of the house: files and artifacts of a conversation, and a search over tools.
 
 The store fulfils `WorkspaceStore` and `ToolSearch`.
 """
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from app.log.queries import ToolQuery, ToolText
     from app.log.records import FileEntry, WorkspaceFile
     from app.policy.taint import Trust
+    from app.runctx.shapes import ArtifactRef
 
 
 class FileRefused(Exception):
@@ -45,6 +46,10 @@ class Workspace(Protocol):
         """Remove a file; False if there was none."""
         ...
 
+    async def artifact(self, artifact_id: str) -> tuple[ArtifactRef, bytes] | None:
+        """An artifact of the conversation; None if there is none, or none any more."""
+        ...
+
 
 class WorkspaceStore(Protocol):
     """The workspace files of one tenant, by conversation."""
@@ -61,6 +66,10 @@ class WorkspaceStore(Protocol):
     async def copy_files(self, source: str, target: str, places: Sequence[str]) -> Sequence[str]:
         """Make `target` of exactly those files of `source` at or below the places; their paths."""
         ...
+
+    async def artifact(
+        self, conversation_id: str, artifact_id: str
+    ) -> tuple[ArtifactRef, bytes] | None: ...
 
 
 class ToolSearch(Protocol):

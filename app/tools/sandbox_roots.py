@@ -24,6 +24,7 @@ from app.tools.workspace import MAX_FILE_BYTES
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from app.runctx.shapes import ArtifactRef
     from app.tools.ports import Workspace
 
 Result = TypeVar("Result")
@@ -79,6 +80,10 @@ class RootedWorkspace:
         except FileNotFoundError:
             return False
         return True
+
+    async def artifact(self, artifact_id: str) -> tuple[ArtifactRef, bytes] | None:
+        """An artifact of the conversation; it lies in no folder."""
+        return await self._inner.artifact(artifact_id)
 
     def _within(self, path: str) -> tuple[Path, disk.Parts]:
         """The root that a path lies in, and the rest of it. Raises SandboxDenied."""

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from app.log.records import FileEntry
+    from app.runctx.shapes import ArtifactRef
     from app.tools.ports import WorkspaceStore
     from app.turn.ports import Clock, WorkerScope
 
@@ -60,6 +61,10 @@ class ConversationWorkspace:
     async def delete(self, path: str) -> bool:
         """Remove a file; False if there was none."""
         return await self._store.delete_file(self._conversation_id, _inside(path))
+
+    async def artifact(self, artifact_id: str) -> tuple[ArtifactRef, bytes] | None:
+        """An artifact of the conversation; None if there is none, or none any more."""
+        return await self._store.artifact(self._conversation_id, artifact_id)
 
 
 def _inside(path: str) -> str:

@@ -257,6 +257,9 @@ async def _shown(
     text = prefix + outcome.text
     if _size(text) <= RESULT_CAP_BYTES:
         return Shown(text)
+    if ctx.tainted:
+        # The context that made the call is an input of what came of it.
+        trust = Trust.QUARANTINED_CONTENT
     artifact_id = await ctx.journal.keep_result(start.call.call_id, outcome.text, trust=trust)
     shown = cut(text, _size(outcome.text), artifact_id)
     return Shown(shown, truncated=True, artifact_id=artifact_id)

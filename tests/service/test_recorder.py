@@ -312,8 +312,22 @@ async def test_the_calls_that_were_started_are_counted_once_each() -> None:
     assert at.recorder.executed == {"call_1_1_0", "call_1_1_1"}
 
 
-async def test_without_an_artifact_store_no_long_result_is_kept() -> None:
-    assert await desk().recorder.keep_result("call", "text", trust=Trust.UNSPECIFIED) is None
+async def test_a_long_result_is_kept_with_its_tag_its_tool_and_its_run_s_principal() -> None:
+    at = desk()
+    await at.recorder.record(tool_started("call_1_1_0"))
+    tag = Trust.QUARANTINED_CONTENT
+    ident = await at.recorder.keep_result("call_1_1_0", "größe", trust=tag)
+    (kept,) = at.leases.kept
+    assert (kept.id, kept.content, kept.trust) == (ident, "größe".encode(), tag)
+    assert (kept.namespace, kept.tool, kept.by) == ("results", "clock_now", "alice")
+    assert (kept.filename, kept.mime) == (None, "text/plain; charset=utf-8")
+
+
+async def test_a_result_that_no_artifact_can_hold_is_not_kept() -> None:
+    at = desk()
+    long = "x" * (25 * 1024 * 1024 + 1)
+    assert await at.recorder.keep_result("call_1_1_0", long, trust=Trust.UNSPECIFIED) is None
+    assert at.leases.kept == []
 
 
 async def test_messages_have_ids_of_their_own() -> None:

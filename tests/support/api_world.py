@@ -16,6 +16,7 @@ from app.providers.directory import ProviderDirectory
 from app.service.access import Access, FixedKeys
 from app.service.agents import Agents
 from app.service.approvals import Approvals
+from app.service.artifacts import Artifacts
 from app.service.binding import Binder
 from app.service.caller import SCOPES
 from app.service.conversations import Conversations
@@ -214,6 +215,7 @@ def edge_of(
         mcp_servers=servers,
         statements=statements,
         runs=Runs(database=database, clock=clock, wakeups=wakeups, open_runs=open_runs),
+        artifacts=Artifacts(clock),
         tools=ToolListing(toolbox),
         streams=Streams(
             database=database,

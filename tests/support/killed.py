@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from app.log.envelope import Event, NewEvent
     from app.log.records import Lease
+    from app.runctx.shapes import ArtifactRef, NewArtifact
     from app.service.ports import Leases
 
 Moment = Literal["before", "after"]
@@ -47,6 +48,9 @@ class DeadlyLeases:
 
     async def renew(self, lease: Lease, *, ttl_s: float) -> None:
         await self.leases.renew(lease, ttl_s=ttl_s)
+
+    async def keep(self, lease: Lease, new: NewArtifact) -> ArtifactRef:
+        return await self.leases.keep(lease, new)
 
     async def append(
         self, lease: Lease, events: Sequence[NewEvent], *, now: datetime

@@ -10,13 +10,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from app.errors import LeaseLost
+from app.ids import Identity
 from app.log.envelope import Event, NewEvent, placed, wire_time
+from app.runctx.shapes import ArtifactRef
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
     from app.log.records import Lease
+    from app.runctx.shapes import NewArtifact
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,7 @@ class MemoryLeases:
 
     appends: list[Append] = field(default_factory=list)
     lost: bool = False
+    kept: list[NewArtifact] = field(default_factory=list)
     opened: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
@@ -80,3 +84,20 @@ class MemoryLeases:
         self, lease: Lease, events: Sequence[NewEvent], *, now: datetime
     ) -> list[Event]:
         return await self.append(lease, events, now=now)
+
+    async def keep(self, lease: Lease, new: NewArtifact) -> ArtifactRef:
+        self.kept.append(new)
+        return ArtifactRef(
+            id=new.id,
+            identity=Identity(lease.tenant, "owner", lease.conversation_id, lease.run.id),
+            namespace=new.namespace,
+            sha256="",
+            mime=new.mime,
+            sniffed="text/plain",
+            size_bytes=len(new.content),
+            filename=new.filename,
+            tool=new.tool,
+            by=new.by,
+            trust=new.trust,
+            created_at=new.at,
+        )

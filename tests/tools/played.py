@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from app.log.records import WorkspaceFile
+    from app.runctx.shapes import ArtifactRef
     from app.turn.ports import ToolOutcome
 
 
@@ -38,6 +39,7 @@ class FilesInMemory:
     """The store's side of the workspace, by (conversation, path)."""
 
     rows: dict[tuple[str, str], WorkspaceFile] = field(default_factory=dict)
+    artifacts: dict[tuple[str, str], tuple[ArtifactRef, bytes]] = field(default_factory=dict)
 
     async def list_files(self, conversation_id: str) -> list[FileEntry]:
         return [
@@ -73,6 +75,11 @@ class FilesInMemory:
         }
         self.rows |= {(target, path): file for path, file in shared.items()}
         return sorted(shared)
+
+    async def artifact(
+        self, conversation_id: str, artifact_id: str
+    ) -> tuple[ArtifactRef, bytes] | None:
+        return self.artifacts.get((conversation_id, artifact_id))
 
 
 def invocation(name: str, args: dict[str, Any], *, tainted: bool = False) -> ToolInvocation:

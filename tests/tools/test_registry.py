@@ -37,6 +37,7 @@ TABLE = [
     Row("files_read", {"local-read"}),
     Row("files_write", {"local-read", "local-write"}, idempotent=True),
     Row("files_delete", {"local-read", "local-write"}, idempotent=True, asks=True),
+    Row("artifact_read", {"local-read"}),
     Row("http_fetch", {"arbitrary-egress"}, ingests=True, idempotent=True),
     Row("http_post", {"arbitrary-egress", "mutate-external"}, ingests=True, asks=True),
     Row(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from app.tools.builtin.artifact_read import ARTIFACT_READ
 from app.tools.builtin.clock_now import clock_now
 from app.tools.builtin.files_delete import FILES_DELETE
 from app.tools.builtin.files_list import FILES_LIST
@@ -33,6 +34,7 @@ def builtin_tools(
         FILES_READ,
         FILES_WRITE,
         FILES_DELETE,
+        ARTIFACT_READ,
         http_fetch(http),
         http_post(http),
         shell_exec(shell),

@@ -1,0 +1,173 @@
+"""Artifacts: upload, read, download, list, delete (service.md 4).
+
+A file is handed out as a download that no browser opens by itself, under the type it was declared
+with only if its bytes do not say otherwise.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+from urllib.parse import quote
+
+from fastapi import Query, Response
+from pydantic import JsonValue
+from starlette.requests import Request
+from typing_extensions import override
+
+from app.api.edge import Reading, Writing, edge_of
+from app.api.paging import Cursor, Limit, cut_page, page_of
+from app.api.routes import ReadRoute, Routes, WriteRoute
+from app.api.uploads import FORM, Filename, read_upload, upload_of
+from app.api.wire import Document, Time
+from app.log.envelope import wire_time
+from app.runctx.mime import OCTETS, served_type
+from app.runctx.shapes import ArtifactRef
+
+routes = Routes(tags=["artifacts"])
+
+_FILE: Final = {"type": "string", "format": "binary"}
+_BODY: Final[dict[str, Any]] = {
+    "required": True,
+    "content": {
+        OCTETS: {"schema": _FILE},
+        FORM: {"schema": {"$ref": "#/components/schemas/ArtifactForm"}},
+    },
+}
+_CONTENT: Final = {200: {"description": "The file", "content": {OCTETS: {"schema": _FILE}}}}
+
+ConversationId = Annotated[str, Query(max_length=255, pattern=r"^[^\x00]+$")]
+
+
+class Artifact(Document):
+    """A file of a conversation; `mime` is what it was declared as."""
+
+    id: str
+    conversation_id: str
+    mime: str
+    size_bytes: int
+    sha256: str
+    filename: str | None
+    trust: str
+    created_at: Time
+
+
+class ArtifactList(Document):
+    """A page of artifacts, newest first."""
+
+    items: list[Artifact]
+    next_cursor: str | None
+
+
+class UploadRoute(WriteRoute):
+    """Its body is a file of any type, bounded by what an artifact may have."""
+
+    @override
+    async def read(self, request: Request, *, takes_body: bool) -> tuple[bytes, JsonValue]:
+        """The bytes as they came. Raises ArtifactTooLarge."""
+        return await read_upload(request, edge_of(request).artifacts.max_bytes), None
+
+
+class ContentRoute(ReadRoute):
+    """Its answer is a file, which has the type it has."""
+
+    @override
+    def require_acceptable(self, request: Request) -> None:
+        """Whoever asks for a file takes it as it is."""
+
+
+@routes.write(
+    "POST",
+    "/v1/artifacts",
+    "create_artifact",
+    scope="artifacts:write",
+    status_code=201,
+    kind=UploadRoute,
+    openapi_extra={"requestBody": _BODY},
+    responses={200: {"model": Artifact, "description": "The conversation has these bytes already"}},
+)
+async def create_artifact(
+    call: Writing,
+    request: Request,
+    response: Response,
+    conversation_id: ConversationId | None = None,
+    filename: Annotated[Filename | None, Query()] = None,
+) -> Artifact:
+    """Upload a file to a conversation: as the raw body, or as the one file of a form."""
+    upload = await upload_of(request, conversation_id, filename)
+    artifact, is_new = await call.edge.artifacts.upload(call.tx, call.caller, upload)
+    response.status_code = 201 if is_new else 200
+    response.headers["Location"] = f"/v1/artifacts/{artifact.id}"
+    return artifact_document(artifact)
+
+
+@routes.read("/v1/artifacts", "list_artifacts", scope="runs:read")
+async def list_artifacts(
+    call: Reading, conversation_id: ConversationId, *, limit: Limit = 50, cursor: Cursor = None
+) -> ArtifactList:
+    """The artifacts of a conversation, newest first."""
+    found = await call.edge.artifacts.page(
+        call.session, call.caller, page_of(limit, cursor), conversation_id=conversation_id
+    )
+    shown, more = cut_page(found, limit, lambda artifact: artifact.id)
+    return ArtifactList(items=[artifact_document(item) for item in shown], next_cursor=more)
+
+
+@routes.read("/v1/artifacts/{artifact_id}", "get_artifact", scope="runs:read")
+async def get_artifact(call: Reading, artifact_id: str) -> Artifact:
+    """One artifact, without its bytes."""
+    return artifact_document(await call.edge.artifacts.read(call.session, call.caller, artifact_id))
+
+
+@routes.read(
+    "/v1/artifacts/{artifact_id}/content",
+    "get_artifact_content",
+    scope="runs:read",
+    kind=ContentRoute,
+    response_class=Response,
+    responses=_CONTENT,
+)
+async def get_artifact_content(call: Reading, artifact_id: str) -> Response:
+    """The bytes of an artifact, as a download."""
+    artifact, content = await call.edge.artifacts.content(call.session, call.caller, artifact_id)
+    return Response(
+        content,
+        headers={
+            "Content-Type": served_type(artifact.mime, artifact.sniffed),
+            "Content-Disposition": disposition(artifact.filename or artifact.id),
+            "X-Content-Type-Options": "nosniff",
+            "Content-Security-Policy": "default-src 'none'; sandbox",
+            "Cross-Origin-Resource-Policy": "same-origin",
+        },
+    )
+
+
+@routes.write(
+    "DELETE",
+    "/v1/artifacts/{artifact_id}",
+    "delete_artifact",
+    scope="artifacts:write",
+    status_code=204,
+)
+async def delete_artifact(call: Writing, artifact_id: str) -> None:
+    """Delete an artifact; what the log says of it stays."""
+    await call.edge.artifacts.delete(call.tx, call.caller, artifact_id)
+
+
+def artifact_document(artifact: ArtifactRef) -> Artifact:
+    """How an artifact is shown."""
+    return Artifact(
+        id=artifact.id,
+        conversation_id=artifact.identity.session,
+        mime=artifact.mime,
+        size_bytes=artifact.size_bytes,
+        sha256=artifact.sha256,
+        filename=artifact.filename,
+        trust=artifact.trust.wire,
+        created_at=wire_time(artifact.created_at),
+    )
+
+
+def disposition(name: str) -> str:
+    """The Content-Disposition of a download: a plain name, and the exact one (RFC 6266)."""
+    plain = "".join(c if c.isascii() and (c.isalnum() or c in "._- ") else "_" for c in name)
+    return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}"

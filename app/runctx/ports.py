@@ -1,0 +1,41 @@
+"""The ports of this room: what it needs of stores. `app.store` fulfils them (run-context.md 7).
+
+Every method checks the identity's triple first and raises IdentityRequired. What belongs to another
+tenant, user or session is not found, never forbidden.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from app.ids import Identity
+    from app.runctx.shapes import ArtifactRef, NewArtifact
+
+
+class ArtifactReader(Protocol):
+    """The files of a session. Not found is None."""
+
+    async def get_ref(self, identity: Identity, artifact_id: str) -> ArtifactRef | None: ...
+    async def get(self, identity: Identity, artifact_id: str) -> bytes | None:
+        """The bytes. Raises ArtifactCorrupt if they are not those that were kept."""
+        ...
+
+
+class ArtifactStore(ArtifactReader, Protocol):
+    """Files addressed by their content, within one session."""
+
+    async def put(self, identity: Identity, new: NewArtifact) -> tuple[ArtifactRef, bool]:
+        """Keep a file; with False the scope has it already, and only its trust is joined."""
+        ...
+
+    async def exists(self, identity: Identity, artifact_id: str) -> bool: ...
+    async def delete(self, identity: Identity, artifact_id: str) -> None:
+        """Let go of a file; of one that is not there as well."""
+        ...
+
+    async def list(self, identity: Identity) -> list[ArtifactRef]:
+        """The session's files, newest first, those of one moment by id."""
+        ...
+
+    async def aclose(self) -> None: ...

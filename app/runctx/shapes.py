@@ -1,0 +1,50 @@
+"""The values that the ports of this room hand over."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from app.ids import Identity
+    from app.policy.taint import Trust
+
+Namespace = Literal["uploads", "results"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewArtifact:
+    """A file to be kept. `id` is used unless its scope holds the same bytes already.
+
+    `mime` is what was declared. A name is a principal's; `tool` and `by` are provenance.
+    """
+
+    id: str
+    namespace: Namespace
+    content: bytes
+    mime: str
+    trust: Trust
+    at: datetime
+    by: str = ""
+    filename: str | None = None
+    tool: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArtifactRef:
+    """A file that is kept, without its bytes; `sniffed` is what these say of themselves."""
+
+    id: str
+    identity: Identity
+    namespace: Namespace
+    sha256: str
+    mime: str
+    sniffed: str
+    size_bytes: int
+    filename: str | None
+    tool: str | None
+    by: str
+    trust: Trust
+    created_at: datetime
