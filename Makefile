@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install tools demo serve test bench fmt lint types imports unit lock clean
+.PHONY: install tools demo serve test bench mutants fmt lint types imports unit lock clean
 
 install: .venv/.installed
 
@@ -52,6 +52,10 @@ unit:
 
 bench: install
 	$(BIN)/turngate bench
+
+# Takes a quarter of an hour; says which conditions of the gate no test holds.
+mutants: install tools
+	$(BIN)/python -m bench.mutants
 
 fmt: install
 	$(BIN)/ruff format .
