@@ -8,7 +8,6 @@ explains it: then the flipped program means the same. Exits with 1 if there is a
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import sqlite3
 import subprocess
@@ -114,13 +113,14 @@ def _start(share: Path) -> subprocess.Popen[bytes]:
 def _results(share: Path) -> Iterator[Mutant]:
     with closing(sqlite3.connect(share / SESSION)) as session:
         for module, outcome, diff in session.execute(_DONE):
-            before, after = (
-                " ".join(
-                    re.findall(rf"^{sign}(?!{re.escape(sign * 2)})\s*(.*)$", diff, re.MULTILINE)
-                )
-                for sign in ("-", "+")
-            )
+            before, after = (_changed(diff, sign) for sign in "-+")
             yield Mutant(module, before, after, is_noticed=outcome == "KILLED")
+
+
+def _changed(diff: str, sign: str) -> str:
+    """The lines that a diff takes away (-) or adds (+), without those that name the files."""
+    lines = [line for line in diff.splitlines() if line.startswith(sign)]
+    return " ".join(line[1:].strip() for line in lines if not line.startswith(sign * 3))
 
 
 def _tell(mutants: list[Mutant]) -> int:

@@ -210,6 +210,8 @@ def test_the_reasons_of_invalid_calls_differ() -> None:
     ]
     assert contexts[-1].args == "[1]"
     assert contexts[-1].allowed_tools == ("add",)
+    assert contexts[-1].available_tools == ("add", "subtract")
+    assert contexts[-1].tool_choice == policy.tool_choice
     assert contexts[-1].chat_history == run.messages()
 
 

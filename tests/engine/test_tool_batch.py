@@ -198,3 +198,4 @@ def test_a_malformed_call_can_be_explained_while_its_batch_is_open() -> None:
     run = in_batch(malformed("a"))
     context = run.malformed_tool_call_context(run.pending_tool_calls()[0])
     assert (context.reason, context.allowed_tools) == ("malformed_arguments", ("add",))
+    assert context.available_tools == ("add",)

@@ -182,3 +182,15 @@ async def test_a_call_without_a_name_is_an_unknown_tool_under_a_name_providers_t
     await world.turn()
     (settled,) = world.journal.of(ToolSettled)
     assert (settled.tool, settled.outcome) == ("unnamed_tool", "unknown_tool")
+
+
+async def test_the_schema_of_a_tool_holds_though_it_was_not_advertised() -> None:
+    """turn.md 3.4, rows 5 and 7: it is owned, so the call goes on, and its schema counts."""
+    strict = {"type": "object", "required": ["n"]}
+    world = World(
+        [reply(called("c1", "hidden", {})), reply(said("ok"))],
+        MemoryTool("hidden", parameters=strict, advertised=False),
+    )
+    await world.turn()
+    assert [one.outcome for one in world.journal.of(ToolSettled)] == ["invalid_arguments"]
+    assert world.tools.ran == []

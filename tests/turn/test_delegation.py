@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from typing_extensions import override
 
 from app.log.calls import (
     DelegateCompleted,
@@ -25,6 +27,9 @@ from tests.support.turn_provider import called, reply, said
 from tests.support.turn_tools import EGRESS, MemoryTool
 from tests.support.turn_workers import SharedInMemory, delegated, worker
 from tests.support.turn_world import World
+
+if TYPE_CHECKING:
+    from app.turn.transcript import Transcript
 
 
 def codes(world: World) -> list[str]:
@@ -243,3 +248,19 @@ async def test_a_handoff_is_an_unknown_tool_even_where_delegating_is_possible() 
     world = World([reply(called("h1", "__handoff_to", {})), reply(said("ok"))])
     await world.turn(delegate_descriptors=[researcher.descriptor])
     assert codes(world) == ["unknown_tool"]
+
+
+class Resumed(World):
+    """A world whose open batch, when the turn began, had one delegation that was done."""
+
+    @override
+    def transcript(self) -> Transcript:
+        return replace(super().transcript(), delegated_in_batch=1)
+
+
+async def test_what_an_earlier_batch_delegated_takes_no_place_in_this_one() -> None:
+    """T122: the fan-out is that of one batch."""
+    researcher = worker("researcher", [reply(said("42"))])
+    world = Resumed([reply(delegated("d1", "researcher")), reply(said("ok"))])
+    result = await world.turn(delegate_descriptors=[researcher.descriptor], delegate_max_fanout=1)
+    assert (codes(world), len(result.delegate_records)) == ([], 1)

@@ -52,3 +52,9 @@ def test_collections_follow_the_list_and_are_sorted() -> None:
 
 def test_malformed_arguments_have_no_canonical_form() -> None:
     assert canonical_identity(Identity("c", "t", "[")) == Identity("c", "t", "[")
+
+
+def test_an_approval_without_an_edit_is_among_no_edits() -> None:
+    ledger = DecisionLedger(RunTurnOptions(approval_decisions=[decision(approved=True)]))
+    assert ledger.approved_call_ids == {ONE}
+    assert ledger.approved_overrides == {}

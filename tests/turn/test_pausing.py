@@ -182,3 +182,22 @@ async def test_t56_four_pauses_in_a_row_each_surface_and_no_effect_repeats() -> 
         result = await world.turn(approval_decisions=[approve(pending, turn_id=f"turn_{number}")])
     assert result.text == "ok"
     assert [call.args["n"] for call in world.tools.calls] == [0, 1, 2, 3]
+
+
+async def test_a_read_of_sandbox_and_connector_at_once_counts_as_read_only() -> None:
+    world = world_of(
+        "post",
+        "compare",
+        tools=[MemoryTool("post", POST, asks=True), MemoryTool("compare", READ | CONNECTOR)],
+    )
+    await world.turn()
+    assert world.tools.ran == ["compare"]
+
+
+async def test_on_a_clean_context_a_card_is_judged_once() -> None:
+    """T49 the other way round: a sibling that brought nothing in changes no card."""
+    world = world_of(
+        "post", "read", tools=[MemoryTool("post", POST, asks=True), MemoryTool("read", READ)]
+    )
+    await world.turn()
+    assert world.tools.gated == ["post", "read"]

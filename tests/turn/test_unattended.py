@@ -83,3 +83,18 @@ async def test_t110_a_call_the_sandbox_would_take_runs_unasked() -> None:
     world = one_call(sandbox=False)
     await world.turn(escalate_sandbox_denials=True)
     assert [call.sandbox_mode for call in world.tools.calls] == [None]
+
+
+async def test_only_a_question_is_told_that_nobody_can_answer() -> None:
+    """T125, T121."""
+    batch = [
+        called("q1", "ask_question", {}),
+        called("d1", "__delegate_to", {}, position=1),
+    ]
+    world = World([reply(*batch), reply(said("ok"))])
+    await world.turn(unattended=True)
+    question, delegation = [one.result for one in world.journal.of(ToolSettled)]
+    assert "answer" in question
+    assert delegation == (
+        '{"error":"There is no tool named \'__delegate_to\'.","code":"unknown_tool"}'
+    )
