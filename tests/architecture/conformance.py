@@ -1,7 +1,7 @@
 """Which test shows which numbered line of a specification, read off the tests themselves.
 
-A test names the lines it shows in its name (`test_t46_…`) or in its docstring ("F52, F53"); a case
-of the AgentRun data names those it covers. `docs/conformance.md` is what this module writes:
+A test names the lines it shows in its name (`test_t46_…`) or in its docstring ("F52, F53"), and so
+does an invariant of a generated machine; a case of the AgentRun data names those it covers. `docs/conformance.md` is what this module writes:
 
     python -m tests.architecture.conformance > docs/conformance.md
 """
@@ -93,9 +93,14 @@ def page() -> str:
 
 def _of_file(path: Path) -> Iterator[tuple[str, str]]:
     for function in functions(path):
-        if function.name.startswith("test_"):
+        if function.name.startswith("test_") or _is_invariant(function):
             test = f"{path.relative_to(ROOT)}::{function.name}"
             yield from ((number, test) for number in sorted(_numbers(function)))
+
+
+def _is_invariant(function: Function) -> bool:
+    """Whether a stateful machine checks it after every step."""
+    return any("invariant" in ast.unparse(one) for one in function.decorator_list)
 
 
 def _numbers(function: Function) -> set[str]:
