@@ -1,7 +1,8 @@
 """Which test shows which numbered line of a specification, read off the tests themselves.
 
 A test names the lines it shows in its name (`test_t46_…`) or in its docstring ("F52, F53"), and so
-does an invariant of a generated machine; a case of the AgentRun data names those it covers. `docs/conformance.md` is what this module writes:
+does an invariant of a machine; a case of the AgentRun data names those it covers. The page
+`docs/conformance.md` is what this module writes:
 
     python -m tests.architecture.conformance > docs/conformance.md
 """
