@@ -136,7 +136,7 @@ CASES = (
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_items_become_parts_in_order_of_first_arrival(case: Case) -> None:
-    """A66: the partial and the finished turn agree."""
+    """A55, A57, A58, A59, A60, A61, A62, A63, A64, A65, A66: also in the partial turn."""
     streamed = assembler(*case.items)
     assert streamed.partial_turn().reasoning == case.parts
     finished = streamed.finish(None, ()).choice

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from app.policy.taint import Trust, highest
 
@@ -38,3 +40,17 @@ def test_the_join_is_the_most_severe_tag() -> None:
 
 def test_quarantined_content_alone_taints() -> None:
     assert [tag.taints for tag in Trust] == [False, False, True]
+
+
+@given(data=st.data())
+def test_a_value_has_the_tag_of_everything_it_came_from(data: st.DataObject) -> None:
+    """F115: in any graph of inputs, summaries, children's results and what is made of them."""
+    own = data.draw(st.lists(st.sampled_from(Trust), min_size=1, max_size=12))
+    sources: list[frozenset[int]] = []
+    tags: list[Trust] = []
+    for node, tag in enumerate(own):
+        of = data.draw(st.frozensets(st.integers(0, node - 1))) if node else frozenset()
+        tags.append(highest([tag, *(tags[one] for one in of)]))
+        sources.append(frozenset({node}).union(*(sources[one] for one in of)))
+        assert all(tags[node] >= own[one] for one in sources[node])
+        assert tags[node] in {own[one] for one in sources[node]}

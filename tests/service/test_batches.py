@@ -42,6 +42,21 @@ async def test_f20_a_run_waits_until_the_last_of_its_approvals_is_decided(house:
     assert house.tools.args() == ['{"n":1}', '{"n":2}']
 
 
+async def test_t52_what_is_said_while_calls_pend_asks_no_model_and_changes_no_request(
+    house: House,
+) -> None:
+    alice = await house.person()
+    await house.agent()
+    run = await house.drive(await alice.run('call mutate {"to":"a"}\n---\nsay done'))
+    (asked,) = await house.pending(run)
+    asked_of_the_model = len(house.script.requests)
+    later = await alice.run("say hello", conversation_id=run.conversation_id)
+    assert (await house.drive(later)).status == "queued"
+    assert len(house.script.requests) == asked_of_the_model
+    assert await house.pending(run) == [asked]
+    assert (await house.read(run)).status == "paused"
+
+
 @pytest.mark.parametrize("order", list(permutations(range(3))), ids=str)
 async def test_f21_decisions_come_in_any_order(house: House, order: tuple[int, ...]) -> None:
     alice = await house.person()

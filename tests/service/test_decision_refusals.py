@@ -246,6 +246,7 @@ EDITS = [
 
 @pytest.mark.parametrize("case", EDITS, ids=lambda case: case.name)
 async def test_f8_an_edit_that_could_not_run_is_refused(house: House, case: EditCase) -> None:
+    """T59: one that names another tool is off the schema as well."""
     alice, _, asked = await asked_by(house, tool="strict")
     canonical = await alice.payload(asked.id, decision="approve", override_args=case.edit)
     refusal = await refused(alice, asked, "approve", alice.sign(canonical))
@@ -253,6 +254,7 @@ async def test_f8_an_edit_that_could_not_run_is_refused(house: House, case: Edit
 
 
 async def test_f8_an_edit_that_has_a_number_beyond_2_53_is_refused(house: House) -> None:
+    """T59: it is malformed."""
     alice, _, asked = await asked_by(house)
     payload = orjson.loads(await alice.payload(asked.id, decision="approve"))
     payload["override_args"] = '{"n":9007199254740993}'
@@ -261,6 +263,7 @@ async def test_f8_an_edit_that_has_a_number_beyond_2_53_is_refused(house: House)
 
 
 async def test_f8_an_edit_of_a_tool_that_is_vetoed_by_now_is_refused(house: House) -> None:
+    """T59."""
     alice, _, asked = await asked_by(house)
     await house.agent(approval={"mutate": "veto"})
     canonical = await alice.payload(asked.id, decision="approve", override_args={"n": 2})

@@ -235,7 +235,7 @@ async def test_f122_the_next_call_of_the_kind_is_covered_at_once(house: House) -
 
 
 async def test_f118_a_session_approval_serves_nobody_else(house: House) -> None:
-    """T100: another principal asks, and so does another agent."""
+    """T100, F120: another principal asks, and so does another agent."""
     alice, run, (asked,) = await asked_by(house, "call stamp {}\n---\nsay done")
     await alice.approve(asked, scope="session")
     await house.drive(run)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import orjson
 import pytest
 
 from app.log.payload import UsageTotals
 from app.log.queries import Page
 from app.policy.taint import Trust
-from app.service.refusals import DecisionApprover, NotFound
+from app.service.refusals import DecisionApprover, DecisionBinding, NotFound
 from app.store.rebuild import rebuild
 from tests.service.deaths import other
 from tests.service.delegating import delegate, is_paired, staffed, worker_of
+from tests.trust.signer import compact
 
 if TYPE_CHECKING:
     from tests.support.house import House, Person
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.postgres
 
 POST = 'call mutate {"to":"a"}\n---\nsay posted'
+EXECUTION = {"tool.started", "tool.completed"}
 BOTH = f"{delegate('a')}\n{delegate('b')}\n---\nsay all done"
 
 
@@ -76,7 +79,7 @@ async def test_what_workers_said_is_no_part_of_the_conversation_s_history(house:
 
 
 async def test_a_worker_s_request_is_decided_on_the_root_run(house: House, dsn: str) -> None:
-    """T128, over two processes: the worker goes on where it paused, its sibling does not."""
+    """T128, F45, over two processes: the worker goes on where it paused, its sibling does not."""
     await staffed(house, "a", script=POST)
     await house.agent("b", instructions="#script\ncall charge {}\n---\nsay charged")
     await house.agent("boss", tools=[], delegates=[{"agent": "a"}, {"agent": "b"}])
@@ -99,12 +102,40 @@ async def test_a_worker_s_request_is_decided_on_the_root_run(house: House, dsn: 
         1,
     )
     assert len(await house.data(run, "delegate.started")) == 2
+    assert len(await house.asked(run)) == 1
     assert await is_paired(house, run)
     assert await rebuild(dsn, conversation_id=run.conversation_id) == []
 
 
+async def test_f29_one_id_goes_with_a_worker_s_call_from_its_request_to_its_result(
+    house: House,
+) -> None:
+    await staffed(house, "w", script=POST)
+    alice = await house.person()
+    run = await alice.run(f"{delegate('w')}\n---\nsay ok", agent="boss")
+    await house.drive(run)
+    (asked,) = await house.pending(run)
+    emitted = next(e for e in await house.events(run) if e.type == "message.assistant")
+    (delegating,) = emitted.data["content"]
+    assert delegating["call_id"] == "call_1_1_0"
+    # A provider's ids repeat, so the turn tells the two calls apart.
+    its_ids = {"turn_id": emitted.turn_id, "request_id": delegating["request_id"]}
+    payload = orjson.loads(await alice.payload(asked.id, decision="approve"))
+    with pytest.raises(DecisionBinding):
+        await alice.post(asked.id, "approve", alice.sign(compact(payload | its_ids)))
+    await alice.approve(asked)
+    await house.drive(run)
+    (requested,) = await house.data(run, "approval.requested")
+    (decided,) = await house.data(run, "approval.decided")
+    theirs = [e.data["call_id"] for e in await house.events(run) if e.type in EXECUTION]
+    assert (requested["call_id"], decided["approval_id"]) == (asked.call_id, asked.id)
+    assert asked.call_id == "call_1_1_0/call_1_1_0"
+    assert theirs == [asked.call_id, asked.call_id, "call_1_1_0"]
+    assert house.tools.calls[0].call_id == asked.call_id
+
+
 async def test_of_three_workers_one_is_denied(house: House) -> None:
-    """T129."""
+    """T129, F26."""
     await staffed(house, "a", "b", "c", script=POST)
     alice = await house.person()
     calls = "\n".join(delegate(name) for name in "abc")

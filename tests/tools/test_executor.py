@@ -29,6 +29,7 @@ from tests.tools.played import FilesInMemory, FixedClock, invocation, result_of
 
 if TYPE_CHECKING:
     from app.tools.ports import Workspace
+    from app.tools.registry import RegisteredTool
     from app.turn.ports import ToolInvocation, ToolOutcome
 
 CLOCK = FixedClock()
@@ -77,6 +78,20 @@ def test_specs_are_the_viable_tools_in_the_order_of_the_agent() -> None:
     broken = scoped.spec("broken")
     assert broken is not None
     assert broken.title == "Read a file"
+
+
+async def test_a222_a_tool_that_is_replaced_after_it_was_offered_runs_as_it_was_offered() -> None:
+    def says(text: str) -> RegisteredTool:
+        async def body(call: ToolInvocation, workspace: Workspace) -> ToolOutcome:
+            return answered({"said": text})
+
+        return replace(FILES_READ, name="tell", description=text, body=body)
+
+    tools = [says("old")]
+    scoped = executor("tell", registry=ToolRegistry(tools))
+    tools[0] = says("new")
+    assert [spec.description for spec in scoped.specs()] == ["old"]
+    assert (await scoped.execute(invocation("tell", {}))).text == '{"said":"old"}'
 
 
 async def test_a_name_out_of_scope_asks_requires_everything_and_is_not_trusted() -> None:

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from app.trust.chain import ChainRecord, link
 from app.trust.export import Finding, Report, Unreadable, verify_export
+from app.trust.keys import derive_signing_key
+from app.trust.seal import Seal, sign_seal
 from tests.trust.decisions import KEY
 from tests.trust.logs import (
     DECIDED,
@@ -133,8 +135,27 @@ def _resealed(**changed: Any) -> list[ChainRecord]:
     return _relinked(LOG, 6, body(Row("log.sealed", _SEAL | changed), 6))
 
 
+def _said_otherwise(at: int, **changed: Any) -> list[ChainRecord]:
+    text = json.dumps(json.loads(LOG[at - 1].body) | changed).encode()
+    return [*LOG[: at - 1], replace(LOG[at - 1], body=text), *LOG[at:]]
+
+
+def _sealed_by_another() -> list[ChainRecord]:
+    seal = Seal("conv_1", from_seq=1, through_seq=5, count=5, root=_SEAL["root"])
+    another = derive_signing_key(bytes(39) + b"\x01")
+    return _resealed(signature=sign_seal(seal, key=another, kid="seal-1"))
+
+
 _TAMPERED = (
     Tampered("a body", [replace(LOG[0], body=_OTHER_DATA), *LOG[1:]], [Finding("seq 1", CHAIN)]),
+    Tampered("a kind", _said_otherwise(5, type="run.failed"), [Finding("seq 5", CHAIN)]),
+    Tampered("a tag", _said_otherwise(5, trust="trusted_user"), [Finding("seq 5", CHAIN)]),
+    Tampered("another root", _resealed(root="0" * 64), [Finding("seq 6", _ROOT)]),
+    Tampered(
+        "a root by another key",
+        _sealed_by_another(),
+        [Finding("seq 6", "the seal does not hold: the signature does not hold")],
+    ),
     Tampered(
         "private bytes",
         [*LOG[:4], replace(LOG[4], private=b"other"), LOG[5]],
@@ -209,6 +230,7 @@ _TAMPERED = (
 
 @pytest.mark.parametrize("case", _TAMPERED, ids=lambda case: case.id)
 def test_tampering_is_found_where_it_happened(case: Tampered) -> None:
+    """T140."""
     assert findings(lines(case.log)) == case.found
 
 

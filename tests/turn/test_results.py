@@ -66,6 +66,7 @@ async def test_a_failure_the_tool_tells_of_keeps_its_code() -> None:
 
 
 async def test_t18_results_stand_in_source_order_whatever_ends_first() -> None:
+    """T18, A205: in the log, in the history, in what the model is sent."""
     ended: dict[str, asyncio.Event] = {name: asyncio.Event() for name in ("a", "b", "c")}
     waits_for = {"a": "b", "b": "c", "c": None}
 

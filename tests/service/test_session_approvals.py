@@ -1,0 +1,50 @@
+"""How far the set of a session approval reaches, in a service."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.support.house import House
+
+pytestmark = pytest.mark.postgres
+
+STAMP = 'call stamp {"n":1}\n---\nsay done'
+ORDINARY = {
+    *("local-read", "local-write", "fixed-connector-read"),
+    *("arbitrary-egress", "mutate-external"),
+}
+
+
+async def without(house: House, *capabilities: str) -> None:
+    """Grant the agent everything but these, from now on."""
+    await house.agent(grant_policy={"base": sorted(ORDINARY - set(capabilities))})
+
+
+async def test_t101_only_the_set_that_was_signed_last_serves(house: House) -> None:
+    """The sets are not joined: what an earlier one covered asks again once it is replaced."""
+    await house.agent()
+    alice = await house.person()
+    first = await house.drive(await alice.run(STAMP))
+    talk = first.conversation_id
+
+    async def asks() -> list[list[str]]:
+        run = await house.drive(await alice.run(STAMP, conversation_id=talk))
+        asked = await house.pending(run)
+        for one in asked:
+            await alice.approve(one, scope="session")
+        await house.drive(run)
+        return [one.card["missing_capabilities"] for one in asked]
+
+    await alice.approve((await house.pending(first))[0], scope="session")
+    await house.drive(first)
+    assert await asks() == []
+    await without(house, "local-write")
+    assert await asks() == [["local-write"]]
+    assert await asks() == []
+    await without(house, "local-read")
+    assert await asks() == [["local-read"]]
+    await without(house, "local-write")
+    assert await asks() == [["local-write"]]
