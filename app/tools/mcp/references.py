@@ -10,6 +10,9 @@ that refers to itself for as much as its arguments ask for. Both are refused whe
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
+
+from app.engine.json_pointer import value_at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
 # Parts of a schema, every reference counted as what it stands for.
 MAX_PARTS: Final = 20_000
 _IN_PROGRESS: Final = -1
+_NOT_IN_IT: Final = "it refers to what is not in it"
 # Names and scopes other than the document's own paths could hide what a reference stands for.
 _ELSEWHERE: Final = frozenset({"$id", "$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef"})
 
@@ -35,7 +39,7 @@ def require_bounded(schema: Mapping[str, Any]) -> None:
 class _Parts:
     """Counts the parts of a schema, each counted once however often it is referred to."""
 
-    def __init__(self, root: Mapping[str, Any]) -> None:
+    def __init__(self, root: dict[str, Any]) -> None:
         self._root = root
         self._counts: dict[int, int] = {}
 
@@ -63,14 +67,10 @@ class _Parts:
         return beneath + (self.count(self._at(reference)) if isinstance(reference, str) else 0)
 
     def _at(self, reference: str) -> Any:
-        """The part at a JSON pointer into the document."""
-        if reference == "#":
-            return self._root
-        start, *steps = reference.split("/")
-        part: Any = self._root
-        for step in steps if start == "#" else ("",):
-            name = step.replace("~1", "/").replace("~0", "~")
-            if not isinstance(part, dict) or name not in part:
-                raise Unbounded("it refers to what is not in it")
-            part = part[name]
-        return part
+        """The part of the document that a reference names by its place, as validators find it."""
+        if not reference.startswith("#"):
+            raise Unbounded(_NOT_IN_IT)
+        try:
+            return value_at(self._root, unquote(reference[1:]))
+        except (LookupError, ValueError):
+            raise Unbounded(_NOT_IN_IT) from None

@@ -25,6 +25,11 @@ def doubled(levels: int) -> dict[str, Any]:
     return {"type": "object", "$defs": defs, "properties": {"a": {"$ref": f"#/$defs/a{levels}"}}}
 
 
+def hidden(reference: str, decoy: str) -> dict[str, Any]:
+    """A part `ab` that refers to itself by `reference`, beside one that only looks like it."""
+    return {decoy: {}, "ab": {"not": {"$ref": reference}}}
+
+
 REFUSED = [
     Case("doubled and doubled", doubled(30)),
     Case("itself", {"type": "object", "properties": {"a": {"$ref": "#"}}}),
@@ -36,7 +41,10 @@ REFUSED = [
     Case("another document", {"properties": {"a": {"$ref": "https://elsewhere.example/schema"}}}),
     Case("a part by a name", {"properties": {"a": {"$ref": "#name"}}}),
     Case("nothing", {"properties": {"a": {"$ref": "#/$defs/none"}}}),
-    Case("a part of a list", {"allOf": [{}], "properties": {"a": {"$ref": "#/allOf/0"}}}),
+    Case("itself, percent-encoded", {"$defs": hidden("#/$defs/%61b", "%61b")}),
+    Case("itself, with an empty name beside it", {"": {}, "not": {"$ref": ""}}),
+    Case("itself by its name", {"$id": "x:y", "": {}, "not": {"$ref": "x:y"}}),
+    Case("the last of a list", {"allOf": [{}], "not": {"$ref": "#/allOf/-1"}}),
     Case("a document within", {"properties": {"a": {"$id": "https://x.example/", "$ref": "#/b"}}}),
     Case("a name", {"properties": {"a": {"$anchor": "name"}}}),
     Case("what is around", {"properties": {"a": {"$dynamicRef": "#a"}}}),
@@ -46,6 +54,11 @@ REFUSED = [
 SOUND = [
     Case("nothing at all", {"type": "object"}),
     Case("a part twice", doubled(3)),
+    Case("a part of a list", {"allOf": [{}], "properties": {"a": {"$ref": "#/allOf/0"}}}),
+    Case(
+        "a part by its percent-encoded name",
+        {"$defs": {"ö": {}}, "not": {"$ref": "#/$defs/%C3%B6"}},
+    ),
     Case("a name of its own", {"$id": "https://x.example/", "type": "object"}),
     Case(
         "a part with a slash in its name",
