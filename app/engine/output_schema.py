@@ -1,26 +1,30 @@
 """The JSON Schema of a run's output (2020-12): whether it is usable, and what fails it.
 
 No schema is ever fetched: a `$ref` that does not resolve within the schema is refused when the run
-is built, so validation later cannot reach out or fail. `failures` is what a model is told about its
-output; who holds a whole answer against a `CompiledSchema` learns where it fails, and no more.
+is built, so validation later cannot reach out or fail; nor can it take for ever. `failures` is what
+a model is told about its output; who holds a whole answer against a `CompiledSchema` learns where
+it fails, and no more.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from jsonschema import Draft202012Validator
+from jsonschema import Draft202012Validator, FormatChecker
 from jsonschema.exceptions import SchemaError, ValidationError
 from referencing import Registry
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012
 
-from app.engine.json_text import pointer_token
+from app.engine.bounded_schema import BoundedSchema, SchemaGivenUp
+from app.engine.json_text import compact_json, pointer_token
+from app.engine.patterns import compiled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MAX_PROBLEMS: Final = 10
+MAX_SCHEMA_BYTES: Final = 64 * 1024
 _REFERENCES: Final = frozenset({"$ref", "$dynamicRef"})
 
 
@@ -35,18 +39,30 @@ class Failures(NamedTuple):
         return bool(self.missing or self.problems)
 
 
+_PATTERNS: Final = FormatChecker(formats=())
+
+
+@_PATTERNS.checks("regex", raises=ValueError)
+def _is_pattern(value: object) -> bool:
+    return not isinstance(value, str) or compiled(value) is not None
+
+
 def require_usable(schema: Mapping[str, object]) -> None:
-    """Raise `ValueError` if the schema is invalid, refers outside itself or never ends."""
+    """Raise `ValueError` if the schema is invalid, refers outside itself, or is without bound."""
+    if len(compact_json(schema).encode()) > MAX_SCHEMA_BYTES:
+        raise ValueError(f"output schema: has at most {MAX_SCHEMA_BYTES} bytes")
     try:
-        Draft202012Validator.check_schema(schema, Draft202012Validator.FORMAT_CHECKER)
+        Draft202012Validator.check_schema(schema, _PATTERNS)
         _require_resolvable(schema)
-        Draft202012Validator(schema, registry=Registry()).is_valid({})
+        any(BoundedSchema(schema).errors({}))
     except SchemaError as error:
         raise ValueError(f"output schema: invalid at {_pointer(error)}") from error
     except Unresolvable as error:
         raise ValueError(f"output schema: {error.ref!r} is not part of the schema") from error
     except RecursionError as error:
         raise ValueError("output schema: a reference refers to itself without end") from error
+    except SchemaGivenUp as error:
+        raise ValueError(f"output schema: {error}") from error
 
 
 class CompiledSchema:
@@ -54,13 +70,13 @@ class CompiledSchema:
 
     def __init__(self, schema: Mapping[str, object]) -> None:
         require_usable(schema)
-        self._validator = Draft202012Validator(schema, registry=Registry())
+        self._schema = BoundedSchema(schema)
 
     def first_violation(self, value: object) -> str | None:
         """The JSON pointer of the first thing in the value that fails the schema."""
         try:
-            error = next(self._validator.iter_errors(value), None)
-        except RecursionError:
+            error = next(self._schema.errors(value), None)
+        except (RecursionError, SchemaGivenUp):
             return "/"
         return None if error is None else _pointer(error)
 
@@ -70,10 +86,12 @@ def failures(schema: Mapping[str, object] | None, value: Mapping[str, object]) -
     if schema is None:
         return Failures((), ())
     try:
-        errors = list(Draft202012Validator(schema, registry=Registry()).iter_errors(value))
+        errors = list(BoundedSchema(schema).errors(value))
     except RecursionError:
         # Nesting is bounded, so only a recursive reference can use up the stack.
         return Failures((), ("/: $ref",))
+    except SchemaGivenUp:
+        return Failures((), ("/: too much to check",))
     required = schema.get("required", ())
     names = required if isinstance(required, list) else ()
     missing = tuple(name for name in names if name not in value)

@@ -10,11 +10,10 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
-import regex
-
 from app.engine.json_pointer import pointer_tokens
 from app.engine.json_text import pointer_token
 from app.engine.output_schema import require_usable
+from app.engine.patterns import compiled
 from app.policy.capability import parse_capabilities
 from app.policy.grants import GrantPolicy
 from app.service.refusals import FieldFault
@@ -176,8 +175,8 @@ def _member_faults(rule: DispatchRule, pointer: str) -> Iterator[FieldFault]:
 
 def _pattern_faults(pattern: str, pointer: str) -> Iterator[FieldFault]:
     try:
-        regex.compile(pattern)
-    except (regex.error, ValueError, OverflowError, RecursionError) as error:
+        compiled(pattern)
+    except ValueError as error:
         yield FieldFault(pointer, f"no regular expression: {error}")
 
 

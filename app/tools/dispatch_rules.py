@@ -13,9 +13,10 @@ from typing_extensions import override
 
 from app.engine.arguments import canonical_bytes
 from app.engine.json_pointer import value_at, with_value_at
+from app.engine.patterns import PatternGivenUp, occurs
 from app.policy.dispatch import AskFirst, DenyCall, InjectText, RewriteCall
 from app.tools.forwarding import ForwardingExecutor
-from app.tools.patterns import PatternGivenUp, occurs, with_replaced
+from app.tools.patterns import with_replaced
 from app.turn.ports import (
     DispatchDeny,
     DispatchInjectContext,

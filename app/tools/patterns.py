@@ -1,32 +1,16 @@
-"""Patterns of people who are not us, on text of people who are not us, with a bound on both.
+"""Replacing what a pattern of an agent's finds in a result, with bounds on time and size.
 
-A backtracking pattern can take longer than the age of the world, so each gets 50 ms of the
-process's time. What is given up on raises: whoever asks must fail closed.
+What is given up on raises: whoever asks must fail closed.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-import regex
+from app.engine.patterns import PATTERN_LIMIT_S, PatternGivenUp, compiled
 
-PATTERN_LIMIT_S: Final = 0.05
 # A short pattern with a long text could otherwise make a gigabyte of a megabyte.
 REPLACED_CHARS: Final = 4 * 1024 * 1024
-
-
-class PatternGivenUp(Exception):
-    """The pattern took too long, or its replacement grew too large."""
-
-
-def occurs(pattern: str, text: str) -> bool:
-    """Whether the pattern occurs in the text. Raises PatternGivenUp."""
-    try:
-        # With `concurrent` other threads run on meanwhile.
-        found = regex.compile(pattern).search(text, timeout=PATTERN_LIMIT_S, concurrent=True)
-    except TimeoutError:
-        raise PatternGivenUp(f"no answer within {PATTERN_LIMIT_S:g} s") from None
-    return found is not None
 
 
 def with_replaced(pattern: str, text: str, new: str) -> str | None:
@@ -38,6 +22,8 @@ def with_replaced(pattern: str, text: str, new: str) -> str | None:
         spans = _spans(pattern, text, longest=len(new))
     except TimeoutError:
         raise PatternGivenUp(f"no answer within {PATTERN_LIMIT_S:g} s") from None
+    except ValueError as error:
+        raise PatternGivenUp(str(error)) from error
     if not spans:
         return None
     starts = [start for start, _ in spans]
@@ -49,7 +35,7 @@ def with_replaced(pattern: str, text: str, new: str) -> str | None:
 def _spans(pattern: str, text: str, *, longest: int) -> list[tuple[int, int]]:
     # Not `concurrent`: the lock would change hands at every occurrence, each time for milliseconds
     # on a busy process, while the limit runs.
-    found = regex.compile(pattern).finditer(text, timeout=PATTERN_LIMIT_S)
+    found = compiled(pattern).finditer(text, timeout=PATTERN_LIMIT_S)
     spans: list[tuple[int, int]] = []
     for match in found:
         start, end = match.span()

@@ -21,7 +21,6 @@ RESULT_CAP_BYTES: Final = 64 * 1024
 STREAM_BOUND: Final = 64
 SCHEMA_PROBLEMS: Final = 5
 SCHEMA_PROBLEM_CHARS: Final = 300
-SCHEMA_PATTERN_S: Final = 0.05
 
 # Questions of one `ask_question` call, options of one question, and the characters of each text.
 MAX_QUESTIONS: Final = 3

@@ -148,3 +148,24 @@ def test_a_value_too_deep_for_a_compiled_schema_fails_at_its_root() -> None:
 def test_a_schema_that_is_none_does_not_compile() -> None:
     with pytest.raises(ValueError, match="invalid at /type"):
         CompiledSchema({"type": "text"})
+
+
+RUNAWAY: dict[str, object] = {"properties": {"a": {"pattern": "^(a|aa)+$"}}}
+
+
+def test_a_value_that_takes_too_long_to_check_fails_instead_of_hanging() -> None:
+    value: dict[str, object] = {"a": "a" * 100 + "!"}
+    assert failures(RUNAWAY, value).problems == ("/: too much to check",)
+    assert CompiledSchema(RUNAWAY).first_violation(value) == "/"
+
+
+def test_a_schema_that_takes_too_long_with_the_empty_object_is_refused() -> None:
+    twice = {f"d{at}": {"allOf": [{"$ref": f"#/$defs/d{at + 1}"}] * 2} for at in range(40)}
+    schema: dict[str, object] = {"$ref": "#/$defs/d0", "$defs": twice | {"d40": {}}}
+    with pytest.raises(ValueError, match="pieces of work"):
+        require_usable(schema)
+
+
+def test_a_schema_beyond_64_kib_is_refused() -> None:
+    with pytest.raises(ValueError, match="65536 bytes"):
+        require_usable({"description": "x" * 65536})

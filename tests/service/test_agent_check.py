@@ -77,6 +77,21 @@ FAULTY = [
         ("/native_search",),
     ),
     Case("a tool", {"tools": ["http_post", "http_pst"]}, ("/tools/1",)),
+    Case(
+        "a pattern that would take all memory",
+        rule(action="redact", pattern="a{1000000000}", text=""),
+        ("/dispatch_rules/0/pattern",),
+    ),
+    Case(
+        "a schema whose pattern would take all memory",
+        {"output_schema": {"properties": {"a": {"pattern": "(?:a{9999}){9999}"}}}},
+        ("/output_schema",),
+    ),
+    Case(
+        "a schema beyond 64 KiB",
+        {"output_schema": {"description": "x" * 65536}},
+        ("/output_schema",),
+    ),
     Case("a tool twice", {"tools": ["http_post", "http_post"]}, ("/tools/1",)),
     Case("a server", {"tools": ["jira:*"]}, ("/tools/0",)),
     Case("a tool of a server that is not there", {"tools": ["jira__open"]}, ("/tools/0",)),

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from typing_extensions import override
 
+from app.engine.patterns import PatternGivenUp
 from app.policy.dispatch import (
     AskFirst,
     CallRule,
@@ -19,7 +20,6 @@ from app.policy.dispatch import (
     RewriteCall,
 )
 from app.tools.dispatch_rules import RuledExecutor
-from app.tools.patterns import PatternGivenUp
 from app.turn.ports import (
     DispatchAllow,
     DispatchDeny,

@@ -7,7 +7,8 @@ from time import perf_counter
 
 import pytest
 
-from app.tools.patterns import PatternGivenUp, occurs, with_replaced
+from app.engine.patterns import PatternGivenUp, occurs
+from app.tools.patterns import with_replaced
 
 CATASTROPHIC = "(a+)+$"
 BAIT = "a" * 5000 + "!"
