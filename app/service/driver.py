@@ -31,7 +31,6 @@ from app.turn.options import RunTurnOptions
 from app.turn.ports import CacheHint
 from app.turn.result import EndedBy
 from app.turn.run import run_turn
-from app.turn.transcript import steps_taken
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -245,9 +244,10 @@ class Driver:
     async def _result(self, drive: _Drive, recorder: TurnRecorder) -> TurnResult:
         run, spec = drive.lease.run, drive.bound.spec
         cap = run.max_steps or spec.max_steps
+        transcript = drive.standing.transcript()
         options = RunTurnOptions(
             approval_decisions=drive.loaded.consents.unused(drive.standing.requests().values()),
-            max_steps=None if cap is None else max(1, cap - steps_taken(drive.standing.run)),
+            max_steps=None if cap is None else max(1, cap - transcript.steps_before),
             default_max_steps=self._settings.max_steps,
             escape_hatch=spec.escape_hatch,
             stream_tx=recorder,
@@ -271,7 +271,7 @@ class Driver:
             drive.bound.provider,
             drive.bound.executor,
             drive.bound.agent,
-            drive.standing.transcript(),
+            transcript,
             options,
             run_id=run.id,
             turn_id=drive.turn_id,

@@ -46,6 +46,7 @@ class Standing:
     answered: set[str] = field(default_factory=set)
     notes: list[Note] = field(default_factory=list)
     interrupted_attempt: int | None = None
+    steps_in_turn: int = 0
     settled: list[str] = field(default_factory=list)
     # Delegations that were dispatched: all of them, and how many in the turn that is open.
     delegated: set[str] = field(default_factory=set)
@@ -79,6 +80,7 @@ class Standing:
             ),
             notes=tuple(self.notes),
             interrupted_attempt=self.interrupted_attempt,
+            steps_in_turn=self.steps_in_turn,
             under=self.under,
             workers={call_id: worker.stored() for call_id, worker in self.workers.items()},
             delegated_in_turn=self.delegated_in_turn,
@@ -157,6 +159,7 @@ class RunFold:
         self.standing.turns += 1
         self.standing.turn_began = None
         self.standing.delegated_in_turn = 0
+        self.standing.steps_in_turn = 0
         self._nothing_settled()
         self.standing.active.ended()
 
@@ -175,6 +178,7 @@ class RunFold:
             return  # A reply that was cut off failed its run; the machine never took it.
         state = self.standing
         state.interrupted_attempt = None
+        state.steps_in_turn += 1
         # What stands between two replies is one message: results, or what was wrong with an answer.
         self._messages += 1 if self._messages == 1 else 2
         calls = [part for part in event.data["content"] if part["type"] == "tool_call"]

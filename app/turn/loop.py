@@ -34,9 +34,11 @@ class StepLoop:
     async def run(self, ctx: TurnCtx) -> StepOutcome:
         """CONTINUE means that a closing completion is due."""
         if (response := ctx.run.response()) is not None:
-            # A lost worker has put the answer into the log; only the run's end is missing.
+            # A lost worker has put the answer into the log; only the run's end is missing. A reply
+            # beyond the cap was the closing completion.
             ctx.last_text = response.output
-            return _ended(ctx, EndedBy.ANSWER)
+            is_closed = ctx.steps > ctx.max_steps
+            return _ended(ctx, EndedBy.STEP_CAP if is_closed else EndedBy.ANSWER)
         while ctx.steps < ctx.max_steps:
             if (outcome := await _step(ctx, _due(ctx))) is not None:
                 return outcome

@@ -100,7 +100,7 @@ def _end_step(ctx: TurnCtx, turn: StreamedTurn, wanted: Done | CallModel) -> Non
 def _first_attempt(ctx: TurnCtx) -> int:
     """The number of the first dial; takes back an attempt that an earlier worker left behind."""
     lost = ctx.transcript.interrupted_attempt
-    if lost is None or ctx.steps > 1:
+    if lost is None or ctx.steps > ctx.transcript.steps_in_turn + 1:
         return 1
     ctx.state(StepDiscarded(attempt=lost, reason="interrupted"))
     return lost + 1

@@ -29,7 +29,6 @@ from app.turn.result import EndedBy, MidStreamFailure, TurnFailure, TurnResult
 from app.turn.schema import Schemas
 from app.turn.specs import PinnedSpecs
 from app.turn.taint import transcript_taints
-from app.turn.transcript import steps_taken
 
 if TYPE_CHECKING:
     from app.turn.agent import BoundAgent
@@ -75,6 +74,8 @@ async def run_turn(  # noqa: PLR0913 - the signature is turn.md 2.1's
         nested=run_turn,
         delegations_used=transcript.delegated_in_turn,
         step=transcript.run.turn(),
+        steps=transcript.steps_in_turn,
+        last_text=transcript.last_text,
         output=output,
         tainted=(
             options.untrusted_context_seed
@@ -88,7 +89,7 @@ async def run_turn(  # noqa: PLR0913 - the signature is turn.md 2.1's
 async def _run_stages(ctx: TurnCtx) -> TurnResult:
     failure = mid_stream = None
     if not ctx.run.is_done():
-        ctx.run.max_turns(steps_taken(ctx.run) + ctx.max_steps)
+        ctx.run.max_turns(ctx.transcript.steps_before + ctx.max_steps)
     try:
         stages = iter(_stages(ctx))
         while await next(stages).run(ctx) is StepOutcome.CONTINUE:

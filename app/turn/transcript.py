@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from app.engine.messages import AssistantMessage
+from app.engine.turn_content import joined_text
 from app.policy.capability import NO_CAPABILITIES, CapabilitySet
 
 if TYPE_CHECKING:
@@ -63,18 +65,14 @@ class Note:
     text: str
 
 
-def steps_taken(run: AgentRun) -> int:
-    """The steps that have their reply; a run that asks for a better answer has begun the next."""
-    return run.turn() - (run.state() == "awaiting_model")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transcript:
     """`run` is driven in place: after the turn it holds the state to check-point.
 
     `turn_number` counts the turns of the run from 1 and, with the step, makes call ids unique.
     `interrupted_attempt` is the attempt of a step that was cut off without a reply, to be taken
-    back; `user_text` the run's input.
+    back; `user_text` the run's input; `steps_in_turn` counts the replies that a lost worker process
+    got in this turn, which share its cap.
 
     A worker's transcript is numbered `under` the call of its delegation. `workers` are those behind
     delegations that are open, by call id. Of the delegations dispatched before, `delegated_in_turn`
@@ -88,15 +86,36 @@ class Transcript:
     open_calls: tuple[LoggedCall, ...] = ()
     notes: tuple[Note, ...] = ()
     interrupted_attempt: int | None = None
+    steps_in_turn: int = 0
     under: str = ""
     workers: Mapping[str, StoredWorker] = field(default_factory=dict)
     delegated_in_turn: int = 0
     delegated_in_batch: int = 0
 
+    @property
+    def steps_before(self) -> int:
+        """The steps of earlier turns, which share no turn's cap but that of the run."""
+        return steps_taken(self.run) - self.steps_in_turn
+
+    @property
+    def last_text(self) -> str:
+        """What the newest reply of this turn said, if a lost worker process got one."""
+        if not self.steps_in_turn:
+            return ""
+        replies = (
+            one for one in reversed(self.run.messages()) if isinstance(one, AssistantMessage)
+        )
+        return joined_text(next(replies).content)
+
     def call_id(self, step: int, index: int) -> str:
         """Turngate's id of the call at `index` among those of a step; equal on a replay."""
         own = f"call_{self.turn_number}_{step}_{index}"
         return f"{self.under}/{own}" if self.under else own
+
+
+def steps_taken(run: AgentRun) -> int:
+    """The steps that have their reply; a run that asks for a better answer has begun the next."""
+    return run.turn() - (run.state() == "awaiting_model")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

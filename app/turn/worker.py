@@ -191,7 +191,7 @@ def _options(ctx: TurnCtx, delegation: Delegation, office: Office) -> RunTurnOpt
     stream, recorder, cap = own.stream_tx, own.dispatch_recorder, worker.max_steps
     return RunTurnOptions(
         approval_decisions=ctx.ledger.take_under(office.ref.call_id),
-        max_steps=None if cap is None else max(1, cap - office.transcript.run.turn()),
+        max_steps=None if cap is None else max(1, cap - office.transcript.steps_before),
         default_max_steps=own.default_max_steps,
         stream_tx=None if stream is None else WorkerStream(stream, office.ref),
         native_search_allowed=worker.native_search_allowed,

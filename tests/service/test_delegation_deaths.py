@@ -130,3 +130,26 @@ async def test_a_drained_process_hands_workers_over_between_their_steps(house: H
     steps = [event for event in await house.events(run) if event.type == "step.started"]
     assert [worker_of(event) for event in steps] == [None, "call_1_1_0", "call_1_1_0", None]
     assert await is_paired(house, run)
+
+
+async def test_a_worker_at_its_cap_takes_no_further_step_in_another_process(house: House) -> None:
+    """Its last event is in the log and the delegation's result is not: nothing more may run."""
+    script = 'say hm\ncall charge {"n":1}\n---\nsay more\ncall charge {"n":2}\n---\nsay done'
+    await staffed(house, "w", script=script, max_steps=1)
+    run = await (await house.person()).run(ALL, agent="boss")
+    await killed(doomed(house, "delegate.completed", "before"), run)
+    assert (await other(house).drive(run)).status == "completed"
+    assert house.tools.args("charge") == ['{"n":1}']
+    results = await house.data(run, "tool.completed")
+    assert [one["result"] for one in results if one["tool"] == "__delegate_to"] == ["hm"]
+
+
+async def test_a_worker_closed_without_a_word_has_failed_whoever_notices(house: House) -> None:
+    script = "call charge {}\n---\ncall charge {}\n---\nsay done"
+    await staffed(house, "w", script=script, max_steps=1)
+    run = await (await house.person()).run(ALL, agent="boss")
+    await killed(doomed(house, "delegate.completed", "before"), run)
+    assert (await other(house).drive(run)).status == "completed"
+    (ended,) = await house.data(run, "delegate.completed")
+    assert (ended["succeeded"], ended["error"]) == (False, "no_path")
+    assert house.tools.count("charge") == 1

@@ -233,3 +233,17 @@ async def test_f30_a_decision_that_is_there_when_the_run_parks_is_not_waited_for
             await settle()
         assert (await alice.approve(asked[0])).persisted is True
     assert (await house.drive(run)).status == "completed"
+
+
+async def test_a_turn_that_another_process_goes_on_with_has_no_more_steps(house: House) -> None:
+    """The twin ends at its cap after one step; so does a run whose worker died in that step."""
+    await house.agent(approval={"stamp": "allow"}, max_steps=1)
+    run = await (await house.person()).run(
+        "say hm\ncall read {}\ncall stamp {}\n---\ncall charge {}"
+    )
+    await killed(doomed(house, "tool.completed", "after"), run)
+    ended = await other(house).drive(run)
+    (completed,) = await house.data(run, "run.completed")
+    assert (ended.status, ended.answer and ended.answer["answer"]) == ("completed", "hm")
+    assert (completed["ended_by"], completed["steps"]) == ("step_cap", 1)
+    assert house.tools.count("charge") == 0

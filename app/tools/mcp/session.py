@@ -6,6 +6,7 @@ its answers are read and never cached.
 
 from __future__ import annotations
 
+import sys
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -47,6 +48,7 @@ MAX_LISTED: Final = 1000
 IDEMPOTENCY_KEY: Final = "turngate/idempotency-key"
 _UNHEARD: Final = frozenset({CONNECTION_CLOSED, NO_ANSWER, NOT_SENT})
 _EXACT: Final = 2**53 - 1
+_LARGEST: Final = int(sys.float_info.max)
 _SESSION_OVER: Final = "Session terminated"
 _HINTS: Final = {
     "read_only": "read_only_hint",
@@ -149,13 +151,16 @@ def _tool(tool: Tool) -> McpTool:
 
 
 def _as_doubles(value: Any) -> Any:
-    """The value with its numbers as JSON readers agree on them: some bounds are those of int64."""
+    """The value with its numbers as JSON readers agree on them: some bounds are those of int64.
+
+    One that is beyond every double stays what it is, and is refused with its schema.
+    """
     match value:
         case dict():
             return {name: _as_doubles(member) for name, member in value.items()}
         case list():
             return [_as_doubles(item) for item in value]
-        case int() if abs(value) > _EXACT:
+        case int() if _EXACT < abs(value) <= _LARGEST:
             return float(value)
         case _:
             return value

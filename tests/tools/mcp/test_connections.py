@@ -198,3 +198,11 @@ def _text(text: str) -> CallToolResult:
 
 def _probe(pid: int) -> None:
     os.kill(pid, 0)
+
+
+async def test_a_number_beyond_every_double_refuses_its_tool_and_no_other() -> None:
+    tools = ToolServer([tool("huge", schema={"type": "object", "maximum": 10**400}), tool("echo")])
+    async with served_tools(tools) as served, connections(served.host) as known:
+        found = await known.look(web(served.url))
+    assert [each.name for each in found.tools] == ["echo"]
+    assert found.refused == ("'huge': its parameters are no JSON Schema",)
