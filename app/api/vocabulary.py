@@ -29,6 +29,7 @@ WORDS: Final[dict[str, tuple[str, ...]]] = {
     "ResolvedBy": ("decision", "session", "expiry", "cancel", "superseded"),
     "RunStatus": ("queued", "running", "paused", "completed", "failed", "cancelled"),
     "Scope": ("once", "session"),
+    "Transport": ("http", "stdio"),
     "Trust": ("unspecified", "trusted_user", "quarantined_content"),
     "Verdict": ("approve", "deny"),
 }

@@ -27,11 +27,11 @@ SPECIFIED = {
         "idempotency.mismatch idempotency.in_progress"
     ),
     412: "agent.changed",
-    413: "body.too_large",
+    413: "body.too_large artifact.too_large",
     415: "body.media_type",
     422: (
         "request.invalid agent.invalid agent.unknown decision.malformed decision.binding "
-        "decision.expired decision.edit key.invalid attachment.unknown"
+        "decision.expired decision.edit key.invalid mcp.invalid attachment.unknown"
     ),
     429: "rate.limited quota.open_runs",
     500: "internal",

@@ -23,7 +23,8 @@ OPEN = {"/healthz", "/readyz", "/metrics", "/.well-known/jwks.json", "/openapi.j
 OPENS = {
     "runs:read": (
         "list_runs get_run list_conversations get_conversation list_messages get_schema "
-        "list_run_events list_conversation_events get_event list_questions get_question"
+        "list_run_events list_conversation_events get_event list_questions get_question "
+        "list_artifacts get_artifact get_artifact_content"
     ),
     "runs:write": "create_run cancel_run create_conversation update_conversation answer_question",
     "approvals:read": "list_approvals get_approval list_session_approvals get_schema",
@@ -36,6 +37,7 @@ OPENS = {
     "tools:read": "list_tools get_schema list_mcp_servers get_mcp_server",
     "tools:write": "register_mcp_server refresh_mcp_server delete_mcp_server",
     "keys:write": "register_key list_keys revoke_key",
+    "artifacts:write": "create_artifact delete_artifact",
     "admin": "reset_keys list_audit_events",
 }
 

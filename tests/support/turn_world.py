@@ -73,6 +73,7 @@ class World:
         if self.agent.output_schema is not None:
             self.run.with_output_validation(self.agent.output_schema, 1)
         self.turns = 0
+        self.results: list[TurnResult] = []
         self.asked: dict[str, str] = {}
         self.notes: tuple[Note, ...] = ()
         self.interrupted_attempt: int | None = None
@@ -105,6 +106,7 @@ class World:
         for question in result.pending_questions:
             self.asked.setdefault(question.call_id, f"ques_{question.call_id}")
         self.worker_pauses.update(paused.worker.call_id for paused in result.paused_workers)
+        self.results.append(result)
         return result
 
     def crash(self, kept: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -57,15 +57,15 @@ def world_of(replies: Sequence[Sequence[tuple[str, str]]]) -> World:
     return world
 
 
-async def drive(world: World, answers: Sequence[str]) -> set[str]:
-    """Drive to the end; the calls that somebody approved."""
+async def drive(world: World, answers: Sequence[str], **options: Any) -> set[str]:
+    """Drive to the end, every turn with these options; the calls that somebody approved."""
     said_so, approved = iter(answers), set[str]()
-    result = await world.turn()
+    result = await world.turn(**options)
     while result.ended_by is EndedBy.PAUSE:
         decisions = list(decided(result.pending_approvals, said_so, world.turn_id))
         approved |= {one.call_id or "" for one in decisions if one.approved}
         ran_before = len(world.tools.calls)
-        result = await world.turn(approval_decisions=decisions)
+        result = await world.turn(approval_decisions=decisions, **options)
         if result.ended_by is EndedBy.PAUSE:
             check_waiting(world, ran_before, approved)
     return approved
