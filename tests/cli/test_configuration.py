@@ -36,6 +36,11 @@ CASES = [
         "TURNGATE_SOCKETS: Input should be greater than or equal to 1",
     ),
     Case(
+        "a step cap that is no number",
+        {"TURNGATE_MAX_STEPS": "x"},
+        "TURNGATE_MAX_STEPS: Input should be a valid integer, unable to parse string as an integer",
+    ),
+    Case(
         "half of a feature",
         {"TURNGATE_JWT_ISSUER": "https://issuer.example"},
         "TURNGATE_JWT_ISSUER and TURNGATE_JWT_JWKS come together",
@@ -105,6 +110,7 @@ CASES = [
 def test_what_is_wrong_is_named(
     case: Case, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    """T2: a step cap of the environment too."""
     monkeypatch.chdir(tmp_path)
     for name in unknown_names():
         monkeypatch.delenv(name)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
+from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -19,6 +21,7 @@ from app.service.refusals import (
     NotFound,
     RequestInvalid,
 )
+from tests.service.deaths import other
 from tests.trust.signer import compact
 
 if TYPE_CHECKING:
@@ -175,12 +178,16 @@ async def test_t75_a_program_never_gives_what_is_never_granted(house: House) -> 
 
 
 async def test_f17_fifty_decisions_at_once_have_one_winner(house: House) -> None:
-    """T71, F15: one state change, and the tool runs at most once."""
+    """T71, F15, over two processes: one state change, and the tool runs at most once."""
     alice, run, (asked,) = await asked_by(house)
-    verdicts = ["approve", "deny"] * 10
+    verdicts = ["approve", "deny"] * 25
+    elsewhere = replace(alice, house=other(house))
     texts = [(verdict, await alice.payload(asked.id, decision=verdict)) for verdict in verdicts]
     outcomes = await asyncio.gather(
-        *(alice.post(asked.id, verdict, alice.sign(text)) for verdict, text in texts),
+        *(
+            who.post(asked.id, verdict, who.sign(text))
+            for (verdict, text), who in zip(texts, cycle((alice, elsewhere)), strict=False)
+        ),
         return_exceptions=True,
     )
     won = [one for one in outcomes if not isinstance(one, BaseException) and one.persisted]
@@ -222,7 +229,7 @@ async def test_f32_a_session_decision_covers_the_others_that_wait(house: House) 
 
 
 async def test_f122_the_next_call_of_the_kind_is_covered_at_once(house: House) -> None:
-    """T97: with any arguments, and in later runs of the conversation too."""
+    """T97, F119: with any arguments, and in later runs of the conversation too."""
     program = 'call stamp {"n":1}\n---\ncall stamp {"n":2}\n---\nsay done'
     alice, run, (asked,) = await asked_by(house, program)
     await alice.approve(asked, scope="session")

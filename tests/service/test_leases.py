@@ -13,6 +13,7 @@ from app.log.runs import TextDelta
 from tests.service.deaths import doomed, killed, other
 from tests.support.house import House
 from tests.support.killed import DeadlyLeases
+from tests.support.stepped_clock import NOON
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -46,6 +47,18 @@ async def test_f43_a_live_lease_is_left_alone(house: House) -> None:
         hold.set()
         await drive
     assert house.tools.count("charge") == 1
+
+
+async def test_t80_a_paused_run_leaves_its_conversation_free(house: House) -> None:
+    """Any worker takes it at once when it is decided; nothing has to run out first."""
+    alice = await house.person()
+    await house.agent()
+    run = await house.drive(await alice.run("call mutate {}\n---\nsay done"))
+    assert run.status == "paused"
+    await alice.approve((await house.pending(run))[0])
+    lease = await other(house).driver.claim(run.conversation_id)
+    assert lease is not None
+    assert (lease.run.id, house.clock.now()) == (run.id, NOON)
 
 
 async def test_f46_only_the_holder_of_the_lease_appends(house: House) -> None:

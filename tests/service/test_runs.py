@@ -237,7 +237,7 @@ async def driving(house: House, run: RunRecord, owner: asyncio.TaskGroup) -> asy
 async def test_f51_a_run_cancelled_inside_a_tool_leaves_a_usable_conversation(
     house: House,
 ) -> None:
-    """T80, F56: the call is interrupted, its late result is nobody's, the next run is sound."""
+    """F56: the call is interrupted, its late result is nobody's, the next run is sound."""
     alice = await alice_of(house)
     run = await alice.run("call charge {}\n---\nsay done")
     hold = house.tools.hold("charge")

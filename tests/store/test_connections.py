@@ -36,7 +36,7 @@ async def test_f88_requests_cancelled_anywhere_leak_no_connection(
             case _:
                 await store.leases.append(lease, [said(run_id, str(number))], now=NOON)
 
-    tasks = [asyncio.ensure_future(request(number)) for number in range(150)]
+    tasks = [asyncio.ensure_future(request(number)) for number in range(500)]
     for number, task in enumerate(tasks):
         await asyncio.sleep(0)
         if number % 2:

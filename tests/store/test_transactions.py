@@ -291,3 +291,16 @@ async def test_f89_the_database_refuses_what_may_happen_only_once(
 async def test_a_mistaken_later_day_is_no_problem(store: Store, tenant: str) -> None:
     assert await use(store, tenant, now=NOON + timedelta(days=2)) is None
     assert await use(store, tenant, now=NOON) == ANSWER
+
+
+@pytest.mark.parametrize("table", ["conversations", "runs", "approvals"])
+async def test_f42_no_id_is_empty(store: Store, tenant: str, table: str) -> None:
+    """The database itself refuses it, whoever writes."""
+    refused = await store.pool.fetchval(
+        "SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conname = $1",
+        f"ck_{table}_id_not_empty",
+    )
+    assert refused == "CHECK ((id <> ''::text))"
+    talk = await Talk(store, tenant).open()
+    with pytest.raises(asyncpg.CheckViolationError, match="ck_conversations_id_not_empty"):
+        await store.pool.execute("UPDATE conversations SET id = '' WHERE id = $1", talk.id)

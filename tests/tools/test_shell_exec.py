@@ -78,6 +78,7 @@ def names_below(place: Path) -> set[str]:
 
 
 def test_what_the_gate_knows_of_it() -> None:
+    """F119: no session approval serves it."""
     tool = shell_exec(PlayedShell())
     assert tool.required_capabilities == {
         Capability.LOCAL_READ,

@@ -21,13 +21,14 @@ class Defect:
     says: str
 
 
+TOO_LONG = "/a: a number beyond 2^53-1 in magnitude; send it as a string"
 DEFECTS = [
     Defect("a-list", "[1]", "expected a JSON object, found array"),
     Defect("null", "null", "expected a JSON object, found null"),
     Defect("a-duplicate-key", '{"a":1,"a":2}', "/a: a key that occurs twice"),
     Defect("nan", '{"a":NaN}', "/a: NaN"),
-    Defect("2-to-the-53", '{"a":9007199254740992}', "/a: a number beyond 2^53-1"),
-    Defect("1e20", '{"a":1e20}', "/a: a number beyond 2^53-1"),
+    Defect("2-to-the-53", '{"a":9007199254740992}', TOO_LONG),
+    Defect("1e20", '{"a":1e20}', TOO_LONG),
     Defect("a-lone-surrogate", '{"a":"\\ud800"}', "/a: a lone surrogate"),
     Defect("depth-65", '{"a":' + "[" * 64 + "]" * 64 + "}", "nested deeper than 64"),
     Defect("broken-text", '{"a":', "invalid JSON"),
@@ -38,6 +39,7 @@ DEFECTS = [
 async def test_t21_malformed_arguments_reach_neither_gate_nor_person_nor_tool(
     case: Defect,
 ) -> None:
+    """T21, F78: the model is told to send a number that is too long as a string."""
     world = World(
         [reply(called("c1", "post", case.text)), reply(said("ok"))], MemoryTool("post", asks=True)
     )

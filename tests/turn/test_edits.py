@@ -162,6 +162,7 @@ async def test_t64_a_veto_added_after_approval_wins_and_is_recorded() -> None:
 
 
 async def test_t64_a_ceiling_lowered_after_approval_wins_and_is_recorded() -> None:
+    """T95: an approval does not reach beyond the ceiling."""
     world = world_of()
     first = await world.turn()
     world.agent = replace(world.agent, execution_ceiling=WRITE)

@@ -230,7 +230,7 @@ NO_EGRESS = BoundAgent(
 )
 
 
-async def test_t95_the_ceiling_refuses_attended_clean_and_approved_calls() -> None:
+async def test_t95_the_ceiling_refuses_attended_and_clean_calls() -> None:
     world = World(
         [reply(called("c1", "shell", {}), called("c2", "read", {}, position=1)), reply(said("ok"))],
         MemoryTool("shell", WRITE | EGRESS, asks=True),

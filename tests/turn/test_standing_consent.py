@@ -18,6 +18,7 @@ from tests.support.turn_tools import EGRESS, POST, WRITE, MemoryTool
 from tests.support.turn_world import World, approve
 
 SESSION = CoveredBy(kind="session", id="appr_0")
+GRANT = CoveredBy(kind="grant", id="grant_1")
 
 
 def session(covered: CapabilitySet = NO_CAPABILITIES) -> dict[str, SessionApproval]:
@@ -152,7 +153,7 @@ async def test_t103_on_a_clean_context_a_grant_leaves_no_trace() -> None:
     assert [one.covered_by for one in world.journal.of(ToolStarted)] == [None]
 
 
-async def test_t104_without_a_live_grant_the_call_asks() -> None:
+async def test_without_a_grant_the_call_asks() -> None:
     world = one_call()
     assert len((await world.turn(untrusted_context_seed=True)).pending_approvals) == 1
 
@@ -186,14 +187,18 @@ async def test_t106_a_grant_satisfies_neither_the_consent_rule_nor_a_veto() -> N
 
 
 async def test_f107_standing_consents_serve_an_unattended_run_alike() -> None:
-    by_session, by_grant = one_call(), one_call()
-    await by_session.turn(
-        session_approved_tools=session(EGRESS), untrusted_context_seed=True, unattended=True
-    )
-    await by_grant.turn(
-        remembered_grants=grant(EGRESS), untrusted_context_seed=True, unattended=True
-    )
-    assert by_session.tools.ran == by_grant.tools.ran == ["post"]
+    for given, gated in (
+        ({"session_approved_tools": session(EGRESS)}, ("escalate", "capabilities", SESSION)),
+        ({"remembered_grants": grant(EGRESS)}, ("allow", "none", GRANT)),
+    ):
+        attended, unattended = one_call(), one_call()
+        first = await attended.turn(untrusted_context_seed=True, **given)
+        second = await unattended.turn(untrusted_context_seed=True, unattended=True, **given)
+        assert first == second
+        for world in (attended, unattended):
+            assert world.tools.ran == ["post"]
+            (told,) = world.journal.of(CallGated)
+            assert (told.outcome, told.rule, told.covered_by) == gated
 
 
 async def test_a_worker_has_no_share_in_its_parents_consents() -> None:
