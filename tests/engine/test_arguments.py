@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
+import rfc8785
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -197,6 +198,9 @@ VECTORS: tuple[tuple[JsonValue, str], ...] = (
     (1.0, "1"),
     ("\x00\x1f\x7f\b\t\n\f\r\"\\/é", '"\\u0000\\u001f\x7f\\b\\t\\n\\f\\r\\"\\\\/é"'),
     ([None, True, False, [], {}], "[null,true,false,[],{}]"),
+    ({"b": [1, {"ö": 2, "z": 3}], "a": 2**53 - 1}, '{"a":9007199254740991,"b":[1,{"z":3,"ö":2}]}'),
+    ({"b": [{"d": -1, "c": ""}], "a": "\U0001f600"}, '{"a":"\U0001f600","b":[{"c":"","d":-1}]}'),
+    ({"b": [1, 1e21], "a": 0.5}, '{"a":0.5,"b":[1,1e+21]}'),
 )  # fmt: skip
 
 
@@ -249,6 +253,12 @@ LEAVES = (
 VALUES = st.recursive(
     LEAVES, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner)
 )
+
+
+@given(VALUES)
+def test_the_fast_way_writes_what_the_reference_writes(value: JsonValue) -> None:
+    """F77."""
+    assert canonical_bytes(value) == rfc8785.dumps(value)
 
 
 @settings(max_examples=60)
