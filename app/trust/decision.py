@@ -34,7 +34,8 @@ DECISION_BYTES: Final = 1 << 20
 LIFETIME_S: Final = 900
 SKEW_S: Final = 60
 NONCE_BYTES: Final = 16
-# A decision is read when it is posted, when it is stored, and by the turn that it lets go on.
+# A decision is read when it is posted, when it is stored, and by the turn that it lets go on. What
+# is known of it stays known for the same bytes, and of its signature for the same bytes and key.
 _KEPT_READINGS: Final = 32
 TEXT_BYTES: Final = 4096
 # Fields that must equal the approval's own, in the order in which a mismatch is reported.
@@ -226,6 +227,7 @@ def verdict_mismatch(payload: DecisionPayload, verdict: Verdict) -> Malformed | 
     return Malformed(f"decision must be {verdict}, as the path has it", "/decision")
 
 
+@lru_cache(_KEPT_READINGS)
 def verify_decision(read: ReadDecision, *, key: P256Key) -> VerifiedDecision | Refused:
     """The decision, once its signature holds under `key`, the one registered as `read.kid`."""
     signed = verify_jws(read.token, key=key)

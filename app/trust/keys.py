@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Literal, TypeAlias
 
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from typing_extensions import override
 
 from app.engine.arguments import canonical_bytes
 from app.trust import base64url
@@ -35,6 +36,12 @@ class P256Key:
 
     algorithm: ClassVar[Literal["ES256"]] = "ES256"
     material: ec.EllipticCurvePublicKey
+
+    @override
+    def __hash__(self) -> int:
+        """Equal for equal points: `material` is compared by its point, but has no hash."""
+        point = self.material.public_numbers()
+        return hash((point.x, point.y))
 
     def jwk(self) -> dict[str, str]:
         """The public JWK: exactly the members that RFC 7638 hashes, in its order."""

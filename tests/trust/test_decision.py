@@ -205,6 +205,15 @@ _OTHERS = {
 }
 
 
+def test_what_holds_under_one_key_does_not_hold_under_another() -> None:
+    """What is remembered of a signature is remembered of the key as well."""
+    read = read_decision(signed(APPROVE))
+    assert isinstance(read, ReadDecision)
+    assert isinstance(verify_decision(read, key=KEY.public), VerifiedDecision)
+    assert verify_decision(read, key=Signer.of(8).public) == Refused("the signature does not hold")
+    assert isinstance(verify_decision(read, key=Signer.of(7).public), VerifiedDecision)
+
+
 @pytest.mark.parametrize("name", sorted(APPROVE.keys() - {"v", "typ"}))
 def test_t66_any_one_altered_field_fails_verification(name: str) -> None:
     """T66: the signature covers every field; `v` and `typ` have one value each."""

@@ -55,6 +55,12 @@ def issuer() -> RsaSigner:
     return RsaSigner.of_bits(2048)
 
 
+def test_keys_with_one_point_are_one_key() -> None:
+    again = read_public_jwk({**RFC_KEY})
+    assert {read_public_jwk(RFC_KEY), again} == {again}
+    assert KEY.public != again
+
+
 def test_a_public_jwk_is_read_and_written_back() -> None:
     key = read_public_jwk(RFC_KEY)
     assert isinstance(key, P256Key)
