@@ -49,6 +49,15 @@ class Trust(IntEnum):
 _BY_WIRE: Final = {tag.wire: tag for tag in Trust}
 
 
+def tag_of_answer(*, has_own_words: bool, is_principals_own: bool) -> Trust:
+    """The tag of what a person answered: an option is trusted, own words are the principal's alone.
+
+    `is_principals_own`: the run's principal said it, in a conversation of theirs.
+    """
+    is_trusted = is_principals_own or not has_own_words
+    return Trust.TRUSTED_USER if is_trusted else Trust.QUARANTINED_CONTENT
+
+
 def highest(tags: Iterable[Trust]) -> Trust:
     """The join of all tags; of none at all, `unspecified`, its neutral element."""
     return max(tags, default=Trust.UNSPECIFIED)

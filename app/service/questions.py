@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from app.log.approvals import QuestionAnswered
 from app.log.envelope import NewEvent
-from app.policy.taint import Trust
+from app.policy.taint import Trust, tag_of_answer
 from app.service import refusals
 from app.service.reach import may_answer, visible_question
 from app.service.refusals import FieldFault, NotFound, RequestInvalid
@@ -129,13 +129,10 @@ def _is_principals_own(
 
 
 def _trust(statement: AnswerStatement) -> Trust:
-    """The tag of turn.md 5.5: an option is trusted, and so are words of the principal alone."""
     if statement.outcome == "auto_resolved":
         return Trust.UNSPECIFIED
-    has_text = any(answer.text is not None for answer in statement.answers)
-    if has_text and not statement.is_principals_own:
-        return Trust.QUARANTINED_CONTENT
-    return Trust.TRUSTED_USER
+    has_own_words = any(answer.text is not None for answer in statement.answers)
+    return tag_of_answer(has_own_words=has_own_words, is_principals_own=statement.is_principals_own)
 
 
 def _is_overdue(question: QuestionRecord, now: datetime) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from app.engine.json_text import compact_json
-from app.policy.taint import Trust, highest
+from app.policy.taint import Trust, highest, tag_of_answer
 from app.trust.refusal import Refused
 from app.turn import texts
 from app.turn.question_form import read_questions
@@ -74,9 +74,7 @@ def _told(index: int, question: Question, answer: VerifiedAnswer) -> dict[str, J
 
 
 def _trust(answer: VerifiedAnswer) -> Trust:
-    """The tag of an answer (turn.md 5.5): only free text brings in what nobody vouches for."""
     if answer.outcome == "auto_resolved":
         return Trust.UNSPECIFIED
-    if answer.free_text is not None and not answer.is_principals_own:
-        return Trust.QUARANTINED_CONTENT
-    return Trust.TRUSTED_USER
+    has_own_words = answer.free_text is not None
+    return tag_of_answer(has_own_words=has_own_words, is_principals_own=answer.is_principals_own)

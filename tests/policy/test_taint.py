@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.policy.taint import Trust, highest
+from app.policy.taint import Trust, highest, tag_of_answer
 
 WIRE = ((0, "unspecified"), (1, "trusted_user"), (2, "quarantined_content"))
 
@@ -40,6 +40,22 @@ def test_the_join_is_the_most_severe_tag() -> None:
 
 def test_quarantined_content_alone_taints() -> None:
     assert [tag.taints for tag in Trust] == [False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("has_own_words", "is_principals_own", "tag"),
+    [
+        (False, False, Trust.TRUSTED_USER),
+        (False, True, Trust.TRUSTED_USER),
+        (True, True, Trust.TRUSTED_USER),
+        (True, False, Trust.QUARANTINED_CONTENT),
+    ],
+)
+def test_words_of_others_alone_make_an_answer_untrusted(
+    has_own_words: bool, is_principals_own: bool, tag: Trust
+) -> None:
+    found = tag_of_answer(has_own_words=has_own_words, is_principals_own=is_principals_own)
+    assert found is tag
 
 
 @given(data=st.data())
