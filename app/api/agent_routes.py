@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime
 from typing import Annotated, Final
 
 from fastapi import Header, Response
 
 from app.api.edge import Reading, Writing
-from app.api.paging import Cursor, Limit, cut_page, page_of
+from app.api.paging import Cursor, Limit, cut_page, is_time_key, page_of, time_key
 from app.api.routes import Routes
 from app.api.wire import Document, Time
 from app.log.envelope import wire_time
@@ -72,7 +71,7 @@ async def put_agent(
 @routes.read("/v1/agents", "list_agents", scope="agents:read")
 async def list_agents(call: Reading, *, limit: Limit = 50, cursor: Cursor = None) -> AgentList:
     """The tenant's agents, newest first."""
-    page = page_of(limit, cursor, is_sound=_is_agent_key)
+    page = page_of(limit, cursor, is_sound=is_time_key)
     found = await call.edge.agents.page(call.session, page)
     shown, more = cut_page(found, limit, _agent_key)
     return AgentList(items=[agent_document(agent) for agent in shown], next_cursor=more)
@@ -104,16 +103,7 @@ def agent_document(agent: AgentRecord) -> Agent:
 
 
 def _agent_key(agent: AgentRecord) -> str:
-    return f"{agent.created_at.isoformat()}/{agent.name}"
-
-
-def _is_agent_key(key: str) -> bool:
-    """Agents have no id that rises with time, so their key is a time and a name."""
-    time, _, name = key.partition("/")
-    try:
-        return datetime.fromisoformat(time).tzinfo is not None and name != ""
-    except ValueError:
-        return False
+    return time_key(agent.created_at, agent.name)
 
 
 def _tagged(agent: AgentRecord, response: Response) -> Agent:

@@ -6,7 +6,6 @@ A server is asked before the transaction begins, so that a slow one holds nothin
 from __future__ import annotations
 
 from abc import abstractmethod
-from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import Depends
@@ -16,7 +15,7 @@ from starlette.responses import Response
 from typing_extensions import override
 
 from app.api.edge import Call, Reading, Writing
-from app.api.paging import Cursor, Limit, cut_page, page_of
+from app.api.paging import Cursor, Limit, cut_page, is_time_key, page_of, time_key
 from app.api.routes import Endpoint, Routes, WriteRoute
 from app.api.wire import Document, Time, time_or_none
 from app.log.envelope import wire_time
@@ -126,7 +125,7 @@ async def list_mcp_servers(
     call: Reading, *, limit: Limit = 50, cursor: Cursor = None
 ) -> McpServerList:
     """The tenant's servers, newest first."""
-    page = page_of(limit, cursor, is_sound=_is_server_key)
+    page = page_of(limit, cursor, is_sound=is_time_key)
     found = await call.edge.mcp_servers.page(call.session, page)
     shown, more = cut_page(found, limit, _server_key)
     return McpServerList(items=[server_document(server) for server in shown], next_cursor=more)
@@ -182,12 +181,4 @@ def _names(server: McpServerRecord) -> list[str]:
 
 
 def _server_key(server: McpServerRecord) -> str:
-    return f"{server.created_at.isoformat()}/{server.name}"
-
-
-def _is_server_key(key: str) -> bool:
-    time, _, name = key.partition("/")
-    try:
-        return datetime.fromisoformat(time).tzinfo is not None and name != ""
-    except ValueError:
-        return False
+    return time_key(server.created_at, server.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 from fastapi import Query
@@ -66,6 +67,20 @@ def read_cursor(cursor: str, *, is_sound: Callable[[str], bool]) -> str:
         fault = FieldFault("/query/cursor", "expected the next_cursor of a page of this list")
         raise RequestInvalid("the cursor is none of this list", faults=(fault,))
     return key
+
+
+def time_key(at: datetime, name: str) -> str:
+    """The key of what has a name and no id that rises with time."""
+    return f"{at.isoformat()}/{name}"
+
+
+def is_time_key(key: str) -> bool:
+    """Whether a `time_key` says so."""
+    time, _, name = key.partition("/")
+    try:
+        return datetime.fromisoformat(time).tzinfo is not None and name != ""
+    except ValueError:
+        return False
 
 
 def read_seq(cursor: str | None) -> int:

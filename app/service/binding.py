@@ -6,7 +6,6 @@ Policy that was tightened since the run was created binds it; policy that was lo
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
@@ -14,10 +13,11 @@ from typing import TYPE_CHECKING, Final
 import orjson
 
 from app.log.queries import LogScope
+from app.log.servers import SEPARATOR
 from app.policy.capability import ALL_CAPABILITIES, CapabilitySet, parse_capabilities
 from app.policy.grants import GrantPolicy
 from app.service.call_rules import call_rules
-from app.service.mcp_spec import servers_named
+from app.service.mcp_spec import server_named, servers_named
 from app.service.snapshot import Snapshot, delegates_of
 from app.turn.agent import BoundAgent
 from app.turn.texts import ASK_QUESTION
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 # Most runs of a while are of few agents, and reading a document costs more than driving a step.
 _KEPT_SPECS: Final = 64
-_CONNECTOR: Final = re.compile(r"([a-z0-9-]{1,32})(?::\*|__.+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,11 +192,11 @@ def worker_tools(own: Sequence[str], parents: Sequence[str]) -> list[str]:
 
 
 def _shared(entry: str, parents: Sequence[str]) -> Iterator[str]:
-    connector = _CONNECTOR.fullmatch(entry)
-    if connector is None or entry in parents or f"{connector[1]}:*" in parents:
+    server = server_named(entry)
+    if server is None or entry in parents or f"{server}:*" in parents:
         yield entry
     elif entry.endswith(":*"):
-        yield from (one for one in parents if one.startswith(f"{connector[1]}__"))
+        yield from (one for one in parents if one.startswith(f"{server}{SEPARATOR}"))
 
 
 def _ceiling(spec: AgentSpec) -> CapabilitySet:

@@ -57,8 +57,13 @@ def faults_of(spec: McpServerSpec) -> tuple[FieldFault, ...]:
 
 def servers_named(entries: Iterable[str]) -> list[str]:
     """The servers that entries of an agent's `tools` are about, as far as their names can tell."""
-    matches = (_SERVER_ENTRY.fullmatch(entry) for entry in entries)
-    return sorted({match[1] for match in matches if match is not None})
+    return sorted({server for entry in entries if (server := server_named(entry)) is not None})
+
+
+def server_named(entry: str) -> str | None:
+    """The server that `server:*` or `server__tool` is about; there need not be one."""
+    match = _SERVER_ENTRY.fullmatch(entry)
+    return None if match is None else match[1]
 
 
 def _faults(spec: McpServerSpec) -> Iterator[FieldFault]:
