@@ -11,7 +11,7 @@ import asyncio
 import traceback
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import structlog
 
@@ -33,6 +33,7 @@ from app.turn.result import EndedBy
 from app.turn.run import run_turn
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
     from datetime import datetime
 
     from app.log.envelope import NewEvent
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
 
 RECOVERIES: Final = 5
 HEARTBEATS_PER_LEASE: Final = 3
+
+_T = TypeVar("_T")
 
 log = structlog.get_logger("turngate.driver")
 
@@ -195,21 +198,18 @@ class Driver:
 
     async def _loaded(self, lease: Lease) -> Loaded:
         """What the turn starts from; the lease is kept while servers are asked for their tools."""
-        try:
-            async with asyncio.TaskGroup() as beside:
-                keeping = beside.create_task(self._heartbeat(lease))
-                try:
-                    async with self._database.session(lease.tenant) as session:
-                        return await self._loader.load(session, lease)
-                finally:
-                    keeping.cancel()
-        except BaseExceptionGroup as group:
-            raise group.exceptions[0] from None
+        async with self._database.session(lease.tenant) as session:
+            return await _beside(self._heartbeat(lease), to=self._loader.load(session, lease))
 
     async def _turn(self, drive: _Drive, recorder: TurnRecorder, seconds: float | None) -> None:
-        """Drive the turn with its text pump and its heartbeat beside it; then close it."""
+        """Drive the turn with its text pump, heartbeat and deadline beside it; then close it."""
         try:
-            result = await self._beside(drive, recorder, seconds)
+            result = await _beside(
+                recorder.pump(),
+                self._heartbeat(drive.lease),
+                self._deadline(seconds),
+                to=self._result(drive, recorder),
+            )
         except TurnDrained:
             await self._finish(drive, await recorder.remaining())
         except TokensSpent:
@@ -220,26 +220,6 @@ class Driver:
             await self._fail(drive, recorder, "deadline_exceeded", f"worked for {spent} s")
         else:
             await self._close(drive, recorder, result)
-
-    async def _beside(
-        self, drive: _Drive, recorder: TurnRecorder, seconds: float | None
-    ) -> TurnResult:
-        """The turn's result, or the first exception of the turn or of what runs beside it."""
-        try:
-            async with asyncio.TaskGroup() as beside:
-                tasks = [
-                    beside.create_task(recorder.pump()),
-                    beside.create_task(self._heartbeat(drive.lease)),
-                ]
-                if seconds is not None:
-                    tasks.append(beside.create_task(self._deadline(seconds)))
-                try:
-                    return await self._result(drive, recorder)
-                finally:
-                    for task in tasks:
-                        task.cancel()
-        except BaseExceptionGroup as group:
-            raise group.exceptions[0] from None
 
     async def _result(self, drive: _Drive, recorder: TurnRecorder) -> TurnResult:
         run, spec = drive.lease.run, drive.bound.spec
@@ -330,9 +310,10 @@ class Driver:
     async def _finish(self, drive: _Drive, events: list[NewEvent]) -> None:
         await self._leases.finish(drive.lease, events, now=self._clock.now())
 
-    async def _deadline(self, seconds: float) -> None:
-        await self._clock.sleep(seconds)
-        raise DeadlinePassed
+    async def _deadline(self, seconds: float | None) -> None:
+        if seconds is not None:
+            await self._clock.sleep(seconds)
+            raise DeadlinePassed
 
     async def _heartbeat(self, lease: Lease) -> None:
         """Prolong the lease until cancelled. Raises LeaseLost."""
@@ -340,6 +321,20 @@ class Driver:
         while True:
             await self._clock.sleep(ttl / HEARTBEATS_PER_LEASE)
             await self._leases.renew(lease, ttl_s=ttl)
+
+
+async def _beside(*others: Coroutine[Any, Any, None], to: Coroutine[Any, Any, _T]) -> _T:
+    """What `to` comes to, or the first exception of it or of the others, which end with it."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(other) for other in others]
+            try:
+                return await to
+            finally:
+                for task in tasks:
+                    task.cancel()
+    except BaseExceptionGroup as failed:
+        raise failed.exceptions[0] from None
 
 
 def _unix_ms(at: datetime) -> int:

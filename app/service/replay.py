@@ -1,8 +1,7 @@
-"""Where a run stands: its AgentRun and its open calls, from the last checkpoint and the log.
+"""The fold of the events of one run, or of one worker: its AgentRun and its open calls.
 
-The log is the truth and the checkpoint a short cut: without one, or with one that does not load,
-the same AgentRun is rebuilt from the run's events. A turn that resumes after a pause and one that
-takes over from a dead worker start from here alike.
+Which events are folded, and from which AgentRun, is `standing`'s to say. A turn that resumes after
+a pause and one that takes over from a dead worker process start from the same fold.
 """
 
 from __future__ import annotations
