@@ -29,7 +29,7 @@ from app.turn.transcript import Transcript
 from bench.report import Measure
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Sequence
 
     from app.engine.messages import Message
     from app.engine.streaming import StreamItem
@@ -94,6 +94,11 @@ class _NoFiles:
 
     async def delete(self, path: str) -> bool:
         return False
+
+    async def change(
+        self, written: AsyncIterable[tuple[str, bytes]], deleted: Sequence[str], trust: Trust
+    ) -> None:
+        return None
 
     async def artifact(self, artifact_id: str) -> None:
         return None

@@ -13,7 +13,8 @@ from app.store.connections import borrowed
 from app.store.texts import escape, unescape
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import AsyncIterable, AsyncIterator, Sequence
+    from datetime import datetime
 
     from app.runctx.shapes import ArtifactRef
     from app.store.connections import Pool
@@ -35,6 +36,20 @@ WHERE octet_length($4::bytea) + (SELECT coalesce(sum(octet_length(content)), 0)
 ON CONFLICT (conversation_id, path) DO UPDATE SET content = excluded.content,
     trust = excluded.trust, updated_at = excluded.updated_at
 RETURNING true"""
+# As one act the bound is looked at once, at its end.
+_PUT: Final = """
+INSERT INTO workspace_files (tenant, conversation_id, path, content, trust, updated_at)
+VALUES ($1, $2, $3, $4, $5, $6)
+ON CONFLICT (conversation_id, path) DO UPDATE SET content = excluded.content,
+    trust = excluded.trust, updated_at = excluded.updated_at"""
+_DELETE_ALL: Final = """
+DELETE FROM workspace_files WHERE tenant = $1 AND conversation_id = $2 AND path = ANY($3)"""
+_SIZE: Final = """
+SELECT coalesce(sum(octet_length(content)), 0)
+FROM workspace_files WHERE tenant = $1 AND conversation_id = $2"""
+_BATCH_BYTES: Final = 4 * 1024 * 1024
+_BATCH_FILES: Final = 1000
+
 _DELETE: Final = """
 DELETE FROM workspace_files WHERE tenant = $1 AND conversation_id = $2 AND path = $3
 RETURNING true"""
@@ -46,6 +61,10 @@ SELECT f.tenant, $3, f.path, f.content, f.trust, f.updated_at FROM workspace_fil
 WHERE f.tenant = $1 AND f.conversation_id = $2 AND EXISTS (SELECT FROM unnest($4::text[]) AS place
     WHERE place IN (f.path, '.') OR starts_with(f.path, place || '/'))
 RETURNING path"""
+
+
+class _Full(Exception):
+    """Rolls back what would fill the workspace beyond its bound."""
 
 
 class StoreWorkspace:
@@ -95,6 +114,29 @@ class StoreWorkspace:
             )
         return bool(deleted)
 
+    async def change_files(
+        self,
+        conversation_id: str,
+        written: AsyncIterable[WorkspaceFile],
+        deleted: Sequence[str],
+        *,
+        max_total_bytes: int,
+    ) -> bool:
+        """All of it, or, where all files together grew beyond that, nothing and False."""
+        gone = [escape(path) for path in deleted]
+        try:
+            async with borrowed(self._pool) as connection, connection.transaction():
+                await connection.execute(_LOCK, conversation_id)
+                await connection.execute(_DELETE_ALL, self._tenant, conversation_id, gone)
+                async for batch in _batches(written):
+                    rows = [(self._tenant, conversation_id, *_columns(file)) for file in batch]
+                    await connection.executemany(_PUT, rows)
+                size = await connection.fetchval(_SIZE, self._tenant, conversation_id)
+                _require_room(size, max_total_bytes)
+        except _Full:
+            return False
+        return True
+
     async def copy_files(self, source: str, target: str, places: Sequence[str]) -> list[str]:
         """Make `target` of exactly those files of `source` that lie at or below the places.
 
@@ -117,3 +159,25 @@ class StoreWorkspace:
             return None
         content = await artifacts.get(ref.identity, ref.id)
         return None if content is None else (ref, content)
+
+
+def _require_room(size: int, most: int) -> None:
+    if size > most:
+        raise _Full
+
+
+async def _batches(files: AsyncIterable[WorkspaceFile]) -> AsyncIterator[list[WorkspaceFile]]:
+    """The files, as many at a time as memory may hold."""
+    batch: list[WorkspaceFile] = []
+    size = 0
+    async for file in files:
+        batch.append(file)
+        size += len(file.content)
+        if size >= _BATCH_BYTES or len(batch) == _BATCH_FILES:
+            yield batch
+            batch, size = [], 0
+    yield batch
+
+
+def _columns(file: WorkspaceFile) -> tuple[str, bytes, int, datetime]:
+    return escape(file.path), file.content, file.trust, file.updated_at

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import AsyncIterable, Sequence
 
     from app.log.queries import ToolQuery, ToolText
     from app.log.records import FileEntry, WorkspaceFile
@@ -46,6 +46,12 @@ class Workspace(Protocol):
         """Remove a file; False if there was none."""
         ...
 
+    async def change(
+        self, written: AsyncIterable[tuple[str, bytes]], deleted: Sequence[str], trust: Trust
+    ) -> None:
+        """Write and remove files of the workspace, all or none. Raises WorkspaceFull."""
+        ...
+
     async def artifact(self, artifact_id: str) -> tuple[ArtifactRef, bytes] | None:
         """An artifact of the conversation; None if there is none, or none any more."""
         ...
@@ -63,6 +69,17 @@ class WorkspaceStore(Protocol):
         ...
 
     async def delete_file(self, conversation_id: str, path: str) -> bool: ...
+    async def change_files(
+        self,
+        conversation_id: str,
+        written: AsyncIterable[WorkspaceFile],
+        deleted: Sequence[str],
+        *,
+        max_total_bytes: int,
+    ) -> bool:
+        """All of it; False, and nothing done, if all files together grew beyond that."""
+        ...
+
     async def copy_files(self, source: str, target: str, places: Sequence[str]) -> Sequence[str]:
         """Make `target` of exactly those files of `source` at or below the places; their paths."""
         ...

@@ -22,7 +22,7 @@ from app.tools.ports import FileRefused, WorkspaceFull
 from app.tools.workspace import MAX_FILE_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import AsyncIterable, Callable, Iterator, Sequence
 
     from app.runctx.shapes import ArtifactRef
     from app.tools.ports import Workspace
@@ -84,6 +84,12 @@ class RootedWorkspace:
     async def artifact(self, artifact_id: str) -> tuple[ArtifactRef, bytes] | None:
         """An artifact of the conversation; it lies in no folder."""
         return await self._inner.artifact(artifact_id)
+
+    async def change(
+        self, written: AsyncIterable[tuple[str, bytes]], deleted: Sequence[str], trust: Trust
+    ) -> None:
+        """Write and remove files of the workspace, all or none. Raises WorkspaceFull."""
+        await self._inner.change(written, deleted, trust)
 
     def _within(self, path: str) -> tuple[Path, disk.Parts]:
         """The root that a path lies in, and the rest of it. Raises SandboxDenied."""

@@ -11,7 +11,7 @@ from app.tools.paths import ROOT, SandboxDenied, normalised
 from app.tools.ports import WorkspaceFull
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import AsyncIterable, Sequence
 
     from app.log.records import FileEntry
     from app.runctx.shapes import ArtifactRef
@@ -46,25 +46,46 @@ class ConversationWorkspace:
 
     async def write(self, path: str, content: bytes, trust: Trust) -> None:
         """Create or replace a file. Raises WorkspaceFull."""
-        if len(content) > MAX_FILE_BYTES:
-            raise WorkspaceFull(
-                f"a file has at most {MAX_FILE_BYTES} bytes, found {len(content)} for {path!r}"
-            )
-        now = datetime.fromtimestamp(self._clock.now_ms() / 1000, UTC)
-        file = WorkspaceFile(path=_inside(path), content=content, trust=trust, updated_at=now)
         written = await self._store.write_file(
-            self._conversation_id, file, max_total_bytes=MAX_WORKSPACE_BYTES
+            self._conversation_id,
+            self._file(path, content, trust),
+            max_total_bytes=MAX_WORKSPACE_BYTES,
         )
-        if not written:
-            raise WorkspaceFull(f"all files together have at most {MAX_WORKSPACE_BYTES} bytes")
+        _require_room(written)
 
     async def delete(self, path: str) -> bool:
         """Remove a file; False if there was none."""
         return await self._store.delete_file(self._conversation_id, _inside(path))
 
+    async def change(
+        self, written: AsyncIterable[tuple[str, bytes]], deleted: Sequence[str], trust: Trust
+    ) -> None:
+        """Write and remove files, all or none. Raises WorkspaceFull."""
+        changed = await self._store.change_files(
+            self._conversation_id,
+            (self._file(path, content, trust) async for path, content in written),
+            [_inside(path) for path in deleted],
+            max_total_bytes=MAX_WORKSPACE_BYTES,
+        )
+        _require_room(changed)
+
+    def _file(self, path: str, content: bytes, trust: Trust) -> WorkspaceFile:
+        """What is to be stored. Raises WorkspaceFull for too large a file."""
+        if len(content) > MAX_FILE_BYTES:
+            raise WorkspaceFull(
+                f"a file has at most {MAX_FILE_BYTES} bytes, found {len(content)} for {path!r}"
+            )
+        now = datetime.fromtimestamp(self._clock.now_ms() / 1000, UTC)
+        return WorkspaceFile(path=_inside(path), content=content, trust=trust, updated_at=now)
+
     async def artifact(self, artifact_id: str) -> tuple[ArtifactRef, bytes] | None:
         """An artifact of the conversation; None if there is none, or none any more."""
         return await self._store.artifact(self._conversation_id, artifact_id)
+
+
+def _require_room(is_kept: bool) -> None:
+    if not is_kept:
+        raise WorkspaceFull(f"all files together have at most {MAX_WORKSPACE_BYTES} bytes")
 
 
 def _inside(path: str) -> str:

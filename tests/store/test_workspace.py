@@ -9,10 +9,14 @@ import pytest
 
 from app.log.records import FileEntry, WorkspaceFile
 from app.policy.taint import Trust
+from app.tools.ports import FileRefused
 from tests.support.postgres import NOON, after
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from app.store.open import Store
+    from app.store.workspace import StoreWorkspace
 
 pytestmark = pytest.mark.postgres
 
@@ -89,3 +93,48 @@ async def test_what_is_copied_is_exactly_what_lies_within_with_its_tag(
     assert len(await files.copy_files("f", "f/w", ["."])) == 4
     other = store.workspace(f"{tenant}-other")
     assert await other.copy_files("f", "f/x", ["."]) == []
+
+
+async def several(*files: WorkspaceFile) -> AsyncIterator[WorkspaceFile]:
+    for one in files:
+        yield one
+
+
+async def contents(files: StoreWorkspace, conversation: str) -> dict[str, bytes]:
+    found = [
+        await files.read_file(conversation, e.path) for e in await files.list_files(conversation)
+    ]
+    return {one.path: one.content for one in found if one is not None}
+
+
+async def test_changes_are_made_as_one_act(store: Store, tenant: str) -> None:
+    files = store.workspace(tenant)
+    for path in ("g/old", "g/kept", "nul\0"):
+        await files.write_file("g", file(path, b"1"), max_total_bytes=LIMIT)
+    new = several(file("g/new", b"2"), file("g/kept", b"3"))
+    assert await files.change_files("g", new, ["g/old", "nul\0"], max_total_bytes=LIMIT)
+    assert await contents(files, "g") == {"g/kept": b"3", "g/new": b"2"}
+
+
+async def test_of_changes_that_do_not_fit_or_are_cut_off_none_is_made(
+    store: Store, tenant: str
+) -> None:
+    files = store.workspace(tenant)
+    await files.write_file("h", file("old", b"1"), max_total_bytes=LIMIT)
+    both = several(file("a", b"x" * 60), file("b", b"x" * 41))
+    assert not await files.change_files("h", both, ["old"], max_total_bytes=LIMIT)
+
+    async def cut_off() -> AsyncIterator[WorkspaceFile]:
+        yield file("a", b"x")
+        raise FileRefused("cut off")
+
+    with pytest.raises(FileRefused):
+        await files.change_files("h", cut_off(), ["old"], max_total_bytes=LIMIT)
+    assert await contents(files, "h") == {"old": b"1"}
+
+
+async def test_thousands_of_files_are_written_in_batches(store: Store, tenant: str) -> None:
+    files = store.workspace(tenant)
+    many = several(*(file(f"f{at}", b"") for at in range(2500)))
+    assert await files.change_files("i", many, [], max_total_bytes=LIMIT)
+    assert len(await files.list_files("i")) == 2500

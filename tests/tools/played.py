@@ -11,7 +11,7 @@ from app.log.records import FileEntry
 from app.turn.ports import ToolInvocation
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import AsyncIterable, Sequence
 
     from app.log.records import WorkspaceFile
     from app.runctx.shapes import ArtifactRef
@@ -62,6 +62,25 @@ class FilesInMemory:
 
     async def delete_file(self, conversation_id: str, path: str) -> bool:
         return self.rows.pop((conversation_id, path), None) is not None
+
+    async def change_files(
+        self,
+        conversation_id: str,
+        written: AsyncIterable[WorkspaceFile],
+        deleted: Sequence[str],
+        *,
+        max_total_bytes: int,
+    ) -> bool:
+        files = [file async for file in written]
+        before = dict(self.rows)
+        for path in deleted:
+            await self.delete_file(conversation_id, path)
+        self.rows |= {(conversation_id, file.path): file for file in files}
+        sizes = [entry.size_bytes for entry in await self.list_files(conversation_id)]
+        if sum(sizes) > max_total_bytes:
+            self.rows = before
+            return False
+        return True
 
     async def copy_files(self, source: str, target: str, places: Sequence[str]) -> list[str]:
         for conversation, path in list(self.rows):

@@ -16,12 +16,14 @@ from app.policy.consent import Consent
 from app.policy.taint import Trust
 from app.tools.builtin.shell_exec import shell_exec
 from app.tools.executor import ScopedExecutor
+from app.tools.ports import FileRefused
 from app.tools.registry import ToolRegistry
 from app.tools.shell import NoShell, Ran, ShellFailed, ShellPlace
 from app.tools.workspace import ConversationWorkspace
 from tests.tools.played import FilesInMemory, FixedClock, invocation, result_of
 
 if TYPE_CHECKING:
+    from app.tools.disk import DiskFile
     from app.turn.ports import ToolOutcome
 
 Act = Callable[[Path], Awaitable[object] | None]
@@ -229,3 +231,38 @@ async def test_a_full_workspace_takes_no_more(monkeypatch: Any) -> None:
     shell = Shell(act)
     outcome = await shell.call()
     assert (outcome.code, await shell.kept()) == ("tool_failed", {})
+
+
+async def test_what_does_not_fit_as_a_whole_changes_nothing(monkeypatch: Any) -> None:
+    monkeypatch.setattr("app.tools.workspace.MAX_WORKSPACE_BYTES", 10)
+
+    def act(place: Path) -> None:
+        (place / "old").unlink()
+        (place / "a").write_text("x" * 6)
+        (place / "b").write_text("x" * 6)
+
+    shell = Shell(act)
+    await shell.put("old", "y")
+    outcome = await shell.call()
+    assert (outcome.code, "10 bytes" in outcome.text) == ("tool_failed", True)
+    assert await shell.kept() == {"old": (b"y", Trust.UNSPECIFIED)}
+
+
+async def test_a_file_that_cannot_be_read_back_keeps_the_others_from_being_kept(
+    monkeypatch: Any,
+) -> None:
+    def act(place: Path) -> None:
+        (place / "old").unlink()
+        for name in "ab":
+            (place / name).write_text("x")
+
+    def read(place: ShellPlace, file: DiskFile) -> bytes:
+        if file.path == "b":
+            raise FileRefused("cut off")
+        return b"x"
+
+    monkeypatch.setattr(ShellPlace, "read", read)
+    shell = Shell(act)
+    await shell.put("old", "y")
+    assert (await shell.call()).code == "tool_failed"
+    assert await shell.kept() == {"old": (b"y", Trust.UNSPECIFIED)}

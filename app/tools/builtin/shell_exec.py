@@ -2,7 +2,7 @@
 
 Whatever the command wrote carries the highest tag among what it could read: the context that wrote
 the command, and every file that was copied (turn.md 5.5). Nothing is written back of a command that
-was cancelled, ran out of time or outgrew its bounds.
+was cancelled, ran out of time or outgrew its bounds: changes are kept as one act, or not at all.
 """
 
 from __future__ import annotations
@@ -82,10 +82,8 @@ def _trust_of(call: ToolInvocation) -> Trust:
 async def _written_back(workspace: Workspace, place: ShellPlace, trust: Trust) -> str:
     """Keep what changed; what to say of files that cannot be kept."""
     changes = await asyncio.to_thread(place.changes)
-    for path in changes.deleted:
-        await workspace.delete(path)
-    for file in changes.written:
-        await workspace.write(file.path, await asyncio.to_thread(place.read, file), trust)
+    written = ((file.path, await asyncio.to_thread(place.read, file)) for file in changes.written)
+    await workspace.change(written, changes.deleted, trust)
     return _told_of(changes)
 
 
