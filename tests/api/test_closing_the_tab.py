@@ -16,6 +16,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 @pytest.mark.parametrize("cleanly", [True, False], ids=["cleanly", "not cleanly"])
 async def test_f59_closing_the_tab(streaming: Served, cleanly: bool) -> None:
+    """T142: a reader that leaves holds nothing up."""
     talk = await streaming.talk()
     run = await talk.ask()
     lease = await talk.claim()

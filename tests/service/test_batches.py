@@ -45,6 +45,7 @@ async def test_f20_a_run_waits_until_the_last_of_its_approvals_is_decided(house:
 async def test_t52_what_is_said_while_calls_pend_asks_no_model_and_changes_no_request(
     house: House,
 ) -> None:
+    """T31: and the results stand before it in what the model is sent, though they came later."""
     alice = await house.person()
     await house.agent()
     run = await house.drive(await alice.run('call mutate {"to":"a"}\n---\nsay done'))
@@ -55,6 +56,15 @@ async def test_t52_what_is_said_while_calls_pend_asks_no_model_and_changes_no_re
     assert len(house.script.requests) == asked_of_the_model
     assert await house.pending(run) == [asked]
     assert (await house.read(run)).status == "paused"
+    await alice.approve(asked)
+    assert (await house.drive(later)).status == "completed"
+    messages = house.script.requests[-1].messages
+    assert [message.role for message in messages] == [
+        *("user", "assistant", "user"),
+        *("assistant", "user"),
+    ]
+    assert is_paired(messages)
+    assert results_in(messages[2:3]) == ['{"mutate":{"to":"a"}}']
 
 
 @pytest.mark.parametrize("order", list(permutations(range(3))), ids=str)

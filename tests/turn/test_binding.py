@@ -65,7 +65,7 @@ async def test_t30_without_dangling_call_or_decision_the_prepass_changes_nothing
     assert world.journal.types == ["step.started", "message.assistant", "step.completed"]
 
 
-async def test_t31_results_stand_right_after_the_batch_they_belong_to() -> None:
+async def test_results_stand_right_after_the_batch_they_belong_to() -> None:
     world = World([reply(called("c1", "post", {})), reply(said("ok"))], *asking())
     first = await paused(world)
     await world.turn(approval_decisions=[approve(first.pending_approvals[0])])
