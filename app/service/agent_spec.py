@@ -40,6 +40,8 @@ Consent = Literal["allow", "ask", "veto"]
 Assurance = Literal["channel", "key", "passkey"]
 Seconds = Annotated[int, Field(ge=0, le=_TEN_YEARS_S)]
 Count = Annotated[int, Field(ge=1, le=2**53 - 1)]
+# Zero workers are a lawful bound: the agent has delegates and may use none of them.
+Delegations = Annotated[int, Field(ge=0, le=2**53 - 1)]
 Pattern = Annotated[str, Field(min_length=1, max_length=MAX_PATTERN_CHARS)]
 CapabilityName = Literal[
     "local-read",
@@ -136,8 +138,8 @@ class AgentSpec(Member):
     native_search: bool = False
     cache_hint: Literal["none", "stable_prefix"] = "none"
     delegates: Annotated[list[Delegate], Field(max_length=100)] = []
-    delegate_max_fanout: Count | None = None
-    delegate_turn_budget: Count | None = None
+    delegate_max_fanout: Delegations | None = None
+    delegate_turn_budget: Delegations | None = None
     output_schema: dict[str, JsonValue] | None = None
     memory: dict[str, JsonValue] = {}
     skills: dict[str, JsonValue] = {}

@@ -54,6 +54,11 @@ class OpenCall:
         return self.logged is not None and self.logged.mark is CallMark.ASKED
 
     @property
+    def has_open_request(self) -> bool:
+        """Whether somebody is being asked still; a session approval may have answered already."""
+        return self.logged is not None and self.logged.approval_id is not None
+
+    @property
     def start(self) -> LoggedCall | None:
         """What the log knows of a recorded start, after which its effect may have happened."""
         is_started = self.logged is not None and self.logged.mark is CallMark.STARTED

@@ -87,7 +87,13 @@ def resolve_edit(decision: ApprovalDecision, proposed: Arguments) -> Arguments |
 
 
 async def open_request(ctx: TurnCtx, call: OpenCall, args: Arguments) -> Verdict:
-    """A call whose request is open: only a session approval given meanwhile resolves it."""
+    """A call whose request is open: only a session approval given meanwhile resolves it.
+
+    Where one has answered already, policy that was tightened since refuses the call as it would
+    after any other approval, and nobody is asked about what could not run.
+    """
+    if not call.has_open_request and (refusal := await _refused(ctx, call, args)) is not None:
+        return refusal
     gated = await gate(ctx, call, args)
     session = ctx.session_approval(call.tool)
     if (

@@ -294,6 +294,22 @@ async def test_an_agent_s_caps_hold(house: House) -> None:
     assert len(await house.data(run, "delegate.completed")) == 3
 
 
+@pytest.mark.parametrize(
+    ("cap", "outcome"),
+    [
+        ("delegate_max_fanout", "delegate_fanout_exceeded"),
+        ("delegate_turn_budget", "delegate_budget_exceeded"),
+    ],
+)
+async def test_a_cap_of_zero_lets_no_worker_begin(house: House, cap: str, outcome: str) -> None:
+    await staffed(house, "w", script="say 42", **{cap: 0})
+    alice = await house.person()
+    run = await house.drive(await alice.run(f"{delegate('w')}\n---\nsay ok", agent="boss"))
+    assert run.status == "completed"
+    assert [one["outcome"] for one in await house.data(run, "tool.settled")] == [outcome]
+    assert await house.data(run, "delegate.started") == []
+
+
 async def test_a_deleted_worker_s_open_runs_go_on_under_its_snapshot(house: House) -> None:
     await staffed(house, "w", script=POST)
     alice = await house.person()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import orjson
 import pytest
@@ -38,6 +38,28 @@ async def test_f12_a_veto_after_the_approval_wins(house: House) -> None:
     (settled,) = await house.data(run, "tool.settled")
     assert settled["outcome"] == "denied_by_policy"
     assert rechecked["reason"] in orjson.loads(settled["result"])["error"]
+
+
+@pytest.mark.parametrize(
+    ("tightened", "outcome"),
+    [
+        ({"approval": {"stamp": "veto"}}, "denied_by_policy"),
+        ({"execution_ceiling": ["local-read"]}, "outside_ceiling"),
+    ],
+)
+async def test_f12_tightening_wins_over_a_session_approval_as_well(
+    house: House, tightened: dict[str, Any], outcome: str
+) -> None:
+    """T64, I8: the call it answered is refused, and nobody is asked about it once more."""
+    alice, run = await paused(house, "call stamp {}\ncall stamp {}\n---\nsay done")
+    await alice.approve((await house.pending(run))[0], scope="session")
+    await house.agent(**tightened)
+    run = await house.drive(run)
+    assert run.status == "completed"
+    assert house.tools.count("stamp") == 0
+    assert [one["outcome"] for one in await house.data(run, "tool.settled")] == [outcome] * 2
+    assert len(await house.data(run, "policy.rechecked")) == 2
+    assert len(await house.data(run, "approval.requested")) == 2
 
 
 async def test_f12_a_narrower_ceiling_after_the_approval_wins(house: House) -> None:
