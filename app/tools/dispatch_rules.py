@@ -56,10 +56,13 @@ class RuledExecutor(ForwardingExecutor):
         decision = await super().pre_dispatch(name, args)
         if isinstance(decision, DispatchDeny):
             return decision
-        denied = await _decided(self._about(self._rules.present, name), args)
-        if isinstance(denied, DispatchDeny):
+        if (denied := await self._present_denial(name, args)) is not None:
             return denied
-        return await _decided(self._about(self._rules.before, name), args) or decision
+        decided = await _decided(self._about(self._rules.before, name), args) or decision
+        if isinstance(decided, DispatchModify):
+            # What would run in its place may be what the agent no longer allows.
+            return await self._present_denial(name, decided.args) or decided
+        return decided
 
     @override
     async def post_dispatch(
@@ -78,6 +81,10 @@ class RuledExecutor(ForwardingExecutor):
         """The worker's executor, under the same rules."""
         inner = super().for_worker(scope)
         return RuledExecutor(inner, self._rules, server_of=self._server_of)
+
+    async def _present_denial(self, name: str, args: Mapping[str, Any]) -> DispatchDeny | None:
+        denied = await _decided(self._about(self._rules.present, name), args)
+        return denied if isinstance(denied, DispatchDeny) else None
 
     def _about(self, rules: Sequence[R], name: str) -> list[R]:
         server = self._server_of(name)

@@ -147,6 +147,14 @@ async def test_of_the_present_agent_only_denials_count() -> None:
     assert await decision(ruled(rule(DenyCall()), present=(rule(AskFirst()),))) == DENIED
 
 
+async def test_a_rewrite_into_what_the_present_agent_denies_is_denied() -> None:
+    good = {"url": "https://good.example/"}
+    worse = rule(RewriteCall({"/url": "https://evil.example/"}))
+    assert await decision(ruled(worse, present=(rule(DenyCall(), EVIL),)), good) == DENIED
+    # Taken away by the rewrite, the reason was one all the same.
+    assert await decision(ruled(rule(REWRITE), present=(rule(DenyCall(), EVIL),))) == DENIED
+
+
 async def test_the_first_redaction_that_finds_something_is_applied() -> None:
     after = (
         ResultRule("r0", "crm:*", "zz+", "[z]"),
