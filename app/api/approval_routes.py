@@ -6,7 +6,6 @@ transaction of its own, for the one of the request is rolled back by then.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Annotated, Literal
 
 from fastapi import Query, Response
@@ -71,22 +70,15 @@ class BatchRoute(EdgeRoute):
         claim, edge, caller = call.claim, call.edge, call.caller
         if claim is None:
             return await super().serve(request, call, endpoint)
-        with suppress(_Unclaimed):
-            async with edge.database.transaction(caller.tenant) as tx:
-                first = await claim.answered(tx, caller, edge.clock)
-                if first is not None:
-                    return first
-                raise _Unclaimed
+        first = await claim.first_answer(edge.database, caller, edge.clock)
+        if first is not None:
+            return first
         response = await super().serve(request, call, endpoint)
         async with edge.database.transaction(caller.tenant) as tx:
             first = await claim.answered(tx, caller, edge.clock)
             if first is None:
                 await claim.keep(tx, caller, response)
             return first or response
-
-
-class _Unclaimed(Exception):
-    """Rolls back the look at a key that nobody has used."""
 
 
 StatusFilter = Annotated[

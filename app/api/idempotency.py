@@ -7,6 +7,7 @@ fingerprint; what makes two keys the same is their tenant and principal, which t
 from __future__ import annotations
 
 import hashlib
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from app.service.caller import Caller
     from app.service.clock import Clock
-    from app.service.ports import Transaction
+    from app.service.ports import Database, Transaction
 
 HEADER: Final = "idempotency-key"
 MAX_CHARS: Final = 255
@@ -51,11 +52,30 @@ class Claim:
         headers = {**stored.headers, "Idempotent-Replayed": "true"}
         return Response(stored.body, status_code=stored.status, headers=headers)
 
+    async def first_answer(
+        self, database: Database, caller: Caller, clock: Clock
+    ) -> Response | None:
+        """The first answer if there was one; else the key stays free.
+
+        Raises IdempotencyMismatch and IdempotencyInProgress.
+        """
+        with suppress(_Unclaimed):
+            async with database.transaction(caller.tenant) as tx:
+                first = await self.answered(tx, caller, clock)
+                if first is not None:
+                    return first
+                raise _Unclaimed
+        return None
+
     async def keep(self, tx: Transaction, caller: Caller, response: Response) -> None:
         """Keep the answer, to be committed together with its effect."""
         headers = {name: response.headers[name] for name in _KEPT if name in response.headers}
         answer = StoredAnswer(response.status_code, headers, bytes(response.body))
         await tx.save_answer(caller.principal, self.key, answer)
+
+
+class _Unclaimed(Exception):
+    """Rolls back the look at a key that nobody has used."""
 
 
 def claim_of(request: Request, raw: bytes, value: JsonValue) -> Claim | None:

@@ -61,8 +61,8 @@ class AskingRoute(WriteRoute):
     async def serve(self, request: Request, call: Call, endpoint: Endpoint) -> Response:
         """Ask, then answer the request within one transaction."""
         if call.claim is not None:
-            async with call.edge.database.transaction(call.caller.tenant) as tx:
-                first = await call.claim.answered(tx, call.caller, call.edge.clock)
+            edge = call.edge
+            first = await call.claim.first_answer(edge.database, call.caller, edge.clock)
             if first is not None:
                 return first
         request.scope[ASKED] = await self.asked(request, call)
