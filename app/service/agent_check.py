@@ -6,7 +6,6 @@ goes out as faults, all of them at once, each with the pointer of its member.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -16,6 +15,7 @@ from app.engine.output_schema import require_usable
 from app.engine.patterns import compiled
 from app.policy.capability import parse_capabilities
 from app.policy.grants import GrantPolicy
+from app.service.mcp_spec import server_named
 from app.service.refusals import FieldFault
 from app.turn.texts import ASK_QUESTION
 
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 
     from app.service.agent_spec import AgentSpec, DispatchRule
 
-# The separator in the names of an MCP server's tools, which may be registered later.
-_SERVER_TOOL: Final = re.compile(r"[a-z0-9-]{1,32}__.+")
-_SERVER_PATTERN: Final = re.compile(r"([a-z0-9-]{1,32}):\*")
 # Members whose feature comes with a later release; until then only their defaults are taken.
 _LATER: Final = (
     "memory",
@@ -93,8 +90,8 @@ def _model_faults(spec: AgentSpec, around: Surroundings) -> Iterator[FieldFault]
 
 def _tool_faults(spec: AgentSpec, around: Surroundings) -> Iterator[FieldFault]:
     for at, name in enumerate(spec.tools):
-        server = _SERVER_PATTERN.fullmatch(name)
-        known = server[1] in around.servers if server else _is_tool(name, around)
+        server = server_named(name) if name.endswith(":*") else None
+        known = _is_tool(name, around) if server is None else server in around.servers
         if not known:
             yield FieldFault(f"/tools/{at}", f"there is no tool {name!r}")
         elif name in spec.tools[:at]:
@@ -117,8 +114,8 @@ def _unmatched(name: str, pointer: str, around: Surroundings) -> Iterator[FieldF
 
 
 def _may_match(name: str, around: Surroundings) -> bool:
-    later = _SERVER_PATTERN.fullmatch(name) or _SERVER_TOOL.fullmatch(name)
-    return later is not None or _is_tool(name, around)
+    # A server, or a tool of it, may be registered later.
+    return server_named(name) is not None or _is_tool(name, around)
 
 
 def _is_tool(name: str, around: Surroundings) -> bool:
