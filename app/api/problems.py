@@ -17,7 +17,7 @@ from starlette.responses import Response
 
 from app.api.codes import RETRY_AFTER_S, answer_of
 from app.api.wire import Document, SparseDocument
-from app.engine.json_text import pointer_token
+from app.engine.json_pointer import pointer_token
 from app.errors import TurngateError
 from app.service.rates import RateLimited
 from app.service.refusals import FieldFault, NotFound, Refusal, RequestInvalid, ScopeMissing

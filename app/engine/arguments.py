@@ -25,7 +25,8 @@ from typing import TYPE_CHECKING, Final
 import orjson
 import rfc8785
 
-from app.engine.json_text import kind_of, pointer_token
+from app.engine.json_pointer import pointer_token
+from app.engine.json_text import kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

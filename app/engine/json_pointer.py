@@ -1,4 +1,4 @@
-"""JSON pointers (RFC 6901): reading them, and reading or replacing what they point at.
+"""JSON pointers (RFC 6901): writing and reading them, reading or replacing what they point at.
 
 What they are applied to is never changed; a replacement is a copy that shares what stayed equal.
 """
@@ -9,10 +9,22 @@ import re
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pydantic import JsonValue
 
 _TOKENS: Final = re.compile(r"(?:/(?:[^~/]|~[01])*)*", re.DOTALL)
 _INDEX: Final = re.compile(r"0|[1-9][0-9]{0,8}")
+
+
+def pointer_token(name: str) -> str:
+    """A member's name as it stands in a pointer."""
+    return name.replace("~", "~0").replace("/", "~1")
+
+
+def pointer_to(steps: Iterable[str | int]) -> str:
+    """The pointer of these names and indices, the outermost first."""
+    return "".join(f"/{pointer_token(str(step))}" for step in steps)
 
 
 def pointer_tokens(pointer: str) -> tuple[str, ...]:

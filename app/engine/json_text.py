@@ -42,11 +42,6 @@ def _refusing(*mutators: str) -> Callable[[_C], _C]:
     return decorate
 
 
-def pointer_token(name: str) -> str:
-    """A member's name as it stands in a JSON pointer (RFC 6901)."""
-    return name.replace("~", "~0").replace("/", "~1")
-
-
 @_refusing(
     "__setitem__", "__delitem__", "__ior__", "clear", "pop", "popitem", "setdefault", "update"
 )

@@ -17,7 +17,8 @@ from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012
 
 from app.engine.bounded_schema import BoundedSchema, SchemaGivenUp
-from app.engine.json_text import compact_json, pointer_token
+from app.engine.json_pointer import pointer_to
+from app.engine.json_text import compact_json
 from app.engine.patterns import compiled
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def _is_missing(error: ValidationError) -> bool:
 
 
 def _pointer(error: ValidationError | SchemaError) -> str:
-    return "".join(f"/{pointer_token(str(step))}" for step in error.absolute_path) or "/"
+    return pointer_to(error.absolute_path) or "/"
 
 
 def _require_resolvable(schema: Mapping[str, object]) -> None:

@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
-from app.engine.json_pointer import pointer_tokens
-from app.engine.json_text import pointer_token
+from app.engine.json_pointer import pointer_token, pointer_tokens
 from app.engine.output_schema import require_usable
 from app.engine.patterns import compiled
 from app.policy.capability import parse_capabilities

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from app.engine.arguments import MAX_DEPTH, canonical_bytes, strict_loads
-from app.engine.json_text import pointer_token
+from app.engine.json_pointer import pointer_to
 from app.trust.refusal import Refused
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def match_model(model: type[_M], members: Mapping[str, Any]) -> _M | Refused:
 def first_problem(error: ValidationError) -> tuple[str, str]:
     """The JSON pointer and the description of the first thing that pydantic found wrong."""
     first = error.errors(include_input=False, include_url=False, include_context=False)[0]
-    pointer = "".join(f"/{pointer_token(str(part))}" for part in first["loc"])
+    pointer = pointer_to(first["loc"])
     return pointer, first["msg"].removeprefix("Value error, ")
 
 

@@ -10,6 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from app.engine.bounded_schema import BoundedSchema
+from app.engine.json_pointer import pointer_to
 from app.turn.limits import SCHEMA_PROBLEM_CHARS, SCHEMA_PROBLEMS
 
 if TYPE_CHECKING:
@@ -41,5 +42,5 @@ class Schemas:
 
 
 def _told(error: ValidationError) -> str:
-    place = "".join(f"/{step}" for step in error.absolute_path) or "/"
+    place = pointer_to(error.absolute_path) or "/"
     return f"at {place}: {error.message}"[:SCHEMA_PROBLEM_CHARS]

@@ -6,7 +6,13 @@ from typing import Any
 
 import pytest
 
-from app.engine.json_pointer import pointer_tokens, value_at, with_value_at
+from app.engine.json_pointer import (
+    pointer_to,
+    pointer_token,
+    pointer_tokens,
+    value_at,
+    with_value_at,
+)
 
 DOCUMENT: dict[str, Any] = {
     "foo": ["bar", "baz"],
@@ -69,3 +75,12 @@ def test_a_value_is_replaced_in_a_copy(pointer: str, expected: object) -> None:
 def test_nothing_is_made_on_the_way(pointer: str) -> None:
     with pytest.raises(LookupError):
         with_value_at({"a": 1, "l": [{"b": 2}, 3]}, pointer, "new")
+
+
+def test_a_name_in_a_pointer_escapes_what_parts_names() -> None:
+    assert pointer_token("a/b~1") == "a~1b~01"
+
+
+def test_a_pointer_is_written_of_names_and_indices() -> None:
+    assert pointer_to(["m~n", 0, "a/b"]) == "/m~0n/0/a~1b"
+    assert pointer_to([]) == ""

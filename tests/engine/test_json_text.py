@@ -17,7 +17,6 @@ from app.engine.json_text import (
     kind_of,
     malformed_error,
     parse_json,
-    pointer_token,
     thaw,
 )
 
@@ -181,7 +180,3 @@ def test_the_error_of_malformed_arguments_names_what_was_found(case: Text) -> No
 def test_a_kind_outside_json_is_named_by_its_type() -> None:
     assert kind_of({}) == "object"
     assert kind_of(b"") == "bytes"
-
-
-def test_a_name_in_a_pointer_escapes_what_parts_names() -> None:
-    assert pointer_token("a/b~1") == "a~1b~01"
