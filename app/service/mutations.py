@@ -45,7 +45,7 @@ class SignedMutations(DispatchRecorder):
             tenant=self._lease.tenant,
             conversation_id=self._lease.conversation_id,
             run_id=self._lease.run.id,
-            turn_id=self._turn_id,
+            turn_id=mutation.turn_id or self._turn_id,
             worker="" if mutation.worker is None else mutation.worker.call_id,
             call_id=mutation.call_id,
             tool=mutation.tool,
@@ -67,5 +67,6 @@ class SignedMutations(DispatchRecorder):
             signature=signature_of(statement),
         )
         private = None if mutation.kind == "result_redaction" else after
-        await self._journal.record(Fact(mutated, mutation.step, private=private))
+        fact = Fact(mutated, mutation.step, private=private, turn_id=mutation.turn_id)
+        await self._journal.record(fact)
         return True

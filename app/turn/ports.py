@@ -307,7 +307,7 @@ class DispatchMutation:
 
     `original_sha256` is the digest of the proposed arguments, of a redaction that of the result,
     which is nowhere else. `mutated` are the new arguments (canonical JSON), the text that is
-    injected, or the redacted result.
+    injected, or the redacted result. That of a worker has a `turn_id` of its own.
     """
 
     kind: MutationKind
@@ -318,3 +318,4 @@ class DispatchMutation:
     original_sha256: str
     mutated: str
     worker: WorkerRef | None = None
+    turn_id: str | None = None

@@ -163,7 +163,7 @@ async def work(ctx: TurnCtx, delegation: Delegation, office: Office) -> Answered
             execution_ceiling=worker.execution_ceiling & ctx.agent.execution_ceiling,
         ),
         transcript,
-        _options(ctx, delegation, office),
+        _options(ctx, delegation, office, turn_id),
         run_id=ctx.run_id,
         turn_id=turn_id,
         journal=journal,
@@ -185,7 +185,7 @@ def _surfaced(pending: PendingApproval, paused: PausedWorker, turn_id: str) -> P
     return replace(pending, worker=paused.worker, occurrence_turn_id=emitted)
 
 
-def _options(ctx: TurnCtx, delegation: Delegation, office: Office) -> RunTurnOptions:
+def _options(ctx: TurnCtx, delegation: Delegation, office: Office, turn_id: str) -> RunTurnOptions:
     """Nothing of the parent's standing consents is among them (turn.md 2.2)."""
     worker, own = delegation.descriptor, ctx.options
     stream, recorder, cap = own.stream_tx, own.dispatch_recorder, worker.max_steps
@@ -198,7 +198,9 @@ def _options(ctx: TurnCtx, delegation: Delegation, office: Office) -> RunTurnOpt
         unattended=own.unattended,
         escalate_sandbox_denials=worker.escalate_sandbox_denials,
         untrusted_context_seed=office.is_tainted,
-        dispatch_recorder=None if recorder is None else WorkerRecorder(recorder, office.ref),
+        dispatch_recorder=None
+        if recorder is None
+        else WorkerRecorder(recorder, office.ref, turn_id),
         clock=own.clock,
         cache_hint=own.cache_hint,
         is_delegated_worker=True,

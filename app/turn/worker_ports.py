@@ -76,10 +76,12 @@ class WorkerStream:
 class WorkerRecorder:
     """The parent's recorder of mutations, for a worker."""
 
-    def __init__(self, recorder: DispatchRecorder, worker: WorkerRef) -> None:
+    def __init__(self, recorder: DispatchRecorder, worker: WorkerRef, turn_id: str) -> None:
         self._recorder = recorder
         self._worker = worker
+        self._turn_id = turn_id
 
     async def record(self, mutation: DispatchMutation) -> bool:
         """Whether the worker's mutation is recorded."""
-        return await self._recorder.record(replace(mutation, worker=self._worker))
+        theirs = replace(mutation, worker=self._worker, turn_id=self._turn_id)
+        return await self._recorder.record(theirs)

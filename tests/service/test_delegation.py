@@ -320,3 +320,23 @@ async def test_a_deleted_worker_s_open_runs_go_on_under_its_snapshot(house: Hous
     await alice.approve((await house.pending(run))[0])
     assert (await house.drive(run)).status == "completed"
     assert house.tools.count() == 1
+
+
+async def test_what_rules_change_in_a_worker_s_call_is_recorded_under_its_turn(
+    house: House,
+) -> None:
+    """The statement is signed over that place, so it must be where the call is."""
+    rules = [
+        {"tool": "charge", "action": "rewrite", "set": {"/n": 2}},
+        {"tool": "charge", "action": "redact", "pattern": "2", "text": "[n]"},
+    ]
+    script = 'call charge {"n":1}\n---\nsay done'
+    await staffed(house, "w", script=script, dispatch_rules=rules)
+    run = await (await house.person()).run(f"{delegate('w')}\n---\nsay ok", agent="boss")
+    await house.drive(run)
+    events = [one for one in await house.events(run) if worker_of(one) == "call_1_1_0"]
+    turns = {one.turn_id for one in events if one.type == "tool.started"}
+    changed = [one for one in events if one.type == "dispatch.mutated"]
+    assert [one.data["kind"] for one in changed] == ["input_rewrite", "result_redaction"]
+    assert {one.turn_id for one in changed} == turns
+    assert house.tools.args("charge") == ['{"n":2}']
