@@ -15,7 +15,7 @@ from app.log.calls import GrantReplayed, ToolCompleted, ToolFailed, ToolStarted
 from app.policy.taint import Trust, highest
 from app.turn import stream, texts
 from app.turn.attempt import Raised, attempt
-from app.turn.limits import RESULT_CAP_BYTES
+from app.turn.limits import BATCH_CONCURRENCY, RESULT_CAP_BYTES
 from app.turn.mutations import redacted
 from app.turn.ports import StepRefused, ToolInvocation, ToolOutcome
 from app.turn.verdict import Delegation, Start
@@ -94,11 +94,15 @@ async def _together(
     if len(begun) == 1:
         [(index, only)] = begun.items()
         return {index: await running.run(index, only)}
+    room = asyncio.Semaphore(BATCH_CONCURRENCY)
+
+    async def run(index: int, one: Start | Delegation) -> str | None:
+        async with room:
+            return await running.run(index, one)
+
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = {
-                index: group.create_task(running.run(index, one)) for index, one in begun.items()
-            }
+            tasks = {index: group.create_task(run(index, one)) for index, one in begun.items()}
     except BaseExceptionGroup as failed:
         # Only the journal, the recorder and the stream can fail here, and each with one meaning.
         raise failed.exceptions[0] from None

@@ -16,6 +16,9 @@ RETRY_CAP_S: Final = 8.0
 RETRY_MAX_EXPONENT: Final = 16
 RETRY_AFTER_LIMIT_S: Final = 120.0
 
+# Calls of one batch that run at the same time; the others wait, already started in the log.
+BATCH_CONCURRENCY: Final = 32
+
 # Results, streams, and what the model is told about its arguments.
 RESULT_CAP_BYTES: Final = 64 * 1024
 STREAM_BOUND: Final = 64

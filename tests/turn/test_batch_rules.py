@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -203,3 +204,23 @@ async def test_a221_a_reviewer_who_is_gone_or_talks_nonsense_lets_nothing_run() 
         again = await world.turn(approval_decisions=given)
         assert (again.ended_by, len(again.pending_approvals)) == (EndedBy.PAUSE, 3)
     assert world.tools.ran == []
+
+
+async def test_a_batch_of_any_size_runs_a_bounded_number_of_calls_at_once() -> None:
+    """A211, I21: 32 at once, and the rest as soon as there is room."""
+    running, most = 0, 0
+
+    async def body(call: ToolInvocation) -> ToolOutcome:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0)
+        running -= 1
+        return ToolOutcome(text="done")
+
+    calls = [called(f"c{n}", "post", {"n": n}, position=n) for n in range(70)]
+    world = World([reply(*calls), reply(said("ok"))], MemoryTool("post", body=body))
+    result = await world.turn()
+    assert (result.text, most) == ("ok", 32)
+    assert [call.args["n"] for call in world.tools.calls] == list(range(70))
+    assert results(result.messages) == ["done"] * 70
