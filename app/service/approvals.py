@@ -189,11 +189,11 @@ class Approvals:
         approves = payload.decision == "approve"
         needed = approval.card["required"]["count"]
         agreeing = {
-            one.approver
+            one.approver: one.scope
             for one in approval.decisions
             if one.decision == "approve" and one.effective_args_sha256 == effective.sha256
-        }
-        collected = len(agreeing | {payload.approver}) if approves else 1
+        } | {payload.approver: payload.scope}
+        collected = len(agreeing) if approves else 1
         decided = ApprovalDecided(
             approval_id=approval.id,
             call_id=approval.call_id,
@@ -223,7 +223,7 @@ class Approvals:
         if collected < needed:
             return events
         events.append(_resolved(approval, "approved", by="decision"))
-        if payload.scope == "session":
+        if set(agreeing.values()) == {"session"}:
             events.extend(await _covered_siblings(tx, approval, payload.covered_capabilities))
         return events
 

@@ -70,13 +70,17 @@ def consents(run: RunRecord, given: ConsentRecords, executor: ToolExecutor) -> C
 
 
 def _standing(run: RunRecord, approval: ApprovalRecord, keys: Keys) -> DecisionPayload | None:
-    """The signed decision behind a standing consent, if it is one for this agent and principal."""
+    """The signed decision behind a standing consent, if it is one for this agent and principal.
+
+    Of several approvers each must have given it: one cannot speak for the others.
+    """
     if approval.principal != run.principal or approval.card["agent"] != run.agent:
         return None
     evidence = _evidence(approval, keys)
-    if not evidence or evidence[-1].decision != "approve" or evidence[-1].scope != "session":
-        return None
-    return evidence[-1]
+    lasts = evidence and all(
+        one.decision == "approve" and one.scope == "session" for one in evidence
+    )
+    return evidence[-1] if lasts else None
 
 
 def _decided(given: ConsentRecords) -> dict[str, ApprovalDecision]:
@@ -148,7 +152,8 @@ def _decision(approval: ApprovalRecord, evidence: list[DecisionPayload]) -> Appr
         effective_sha256=effective.sha256,
         definition_digest=last.tool_definition_digest,
         reason=last.reason or "",
-        sandbox_mode=last.sandbox_mode,
+        # Of several approvers each must have relaxed it: one cannot speak for the others.
+        sandbox_mode=last.sandbox_mode if all(one.sandbox_mode for one in evidence) else None,
         outcome_unknown=card["risk"]["outcome_unknown"],
     )
 

@@ -196,13 +196,18 @@ PAUSE_SETTLED = Kind(
 
 SESSION_GIVEN = Kind(
     "session_given",
-    "approval_id text, conversation_id text, covered_capabilities text[], at timestamptz",
+    """approval_id text, conversation_id text, covered_capabilities text[],
+    effective_args_sha256 text, at timestamptz""",
+    # Where several approvals add up, each must have been given for the session.
     """INSERT INTO session_approvals AS s (tenant, conversation_id, principal, agent, tool,
         covered_capabilities, tool_definition_digest, approval_id, at)
     SELECT u.tenant, u.id, a.principal, a.agent, a.tool, p.covered_capabilities,
         a.tool_definition_digest, a.id, p.at
     FROM p JOIN u ON u.id = p.conversation_id
         JOIN approvals a ON a.id = p.approval_id AND a.conversation_id = u.id
+    WHERE NOT EXISTS (SELECT FROM decisions d WHERE d.approval_id = a.id
+        AND d.decision = 'approve' AND d.scope = 'once'
+        AND d.effective_args_sha256 = p.effective_args_sha256)
     ON CONFLICT (conversation_id, principal, agent, tool) DO UPDATE
         SET covered_capabilities = excluded.covered_capabilities, at = excluded.at,
             tool_definition_digest = excluded.tool_definition_digest,

@@ -117,6 +117,7 @@ def _session_given(fact: Fact, payload: approvals.ApprovalDecided) -> Change:
         "approval_id": payload.approval_id,
         "conversation_id": fact.event.conversation_id,
         "covered_capabilities": list(payload.covered_capabilities),
+        "effective_args_sha256": payload.effective_args_sha256,
         "at": fact.at,
     }
     subject = f"sessions:{fact.event.conversation_id}"

@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.api_driver import KEY, ApiDriver, data_of, decide
 from tests.support.api_world import problem
+from tests.trust.signer import Signer
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,9 +27,9 @@ class Escalation:
         self.alice: Person = world.person()
         self.key_id = ""
 
-    async def run(self, call: str, *, escalates: bool = True) -> dict[str, Any]:
+    async def run(self, call: str, *, escalates: bool = True, **members: Any) -> dict[str, Any]:
         await self.alice.agent(
-            tools=["files_read", "files_write"], escalate_sandbox_denials=escalates
+            tools=["files_read", "files_write"], escalate_sandbox_denials=escalates, **members
         )
         self.key_id = await self.alice.key(KEY)
         run = await self.alice.run(input=f"{call}\n---\nsay ok")
@@ -91,6 +92,22 @@ async def test_t110_approved_without_a_mode_it_runs_in_the_ordinary_sandbox(
     case: Escalation,
 ) -> None:
     run = await case.approve(await case.run(reading(case.root / "a.txt")))
+    assert run["status"] == "completed"
+    assert await case.results(run) == ["sandbox_denied"]
+
+
+@pytest.mark.parametrize("alices", ["relaxed", None])
+async def test_of_two_approvers_one_alone_does_not_relax_the_sandbox(
+    case: Escalation, alices: str | None
+) -> None:
+    run = await case.run(reading(case.root / "a.txt"), approvers={"count": 2})
+    [item] = run["pause"]["approvals"]
+    await decide(case.alice, case.key_id, item["id"], "approve", sandbox_mode=alices)
+    bob, key = case.alice.world.person("bob", roles=("approver",)), Signer.of(8)
+    bobs = None if alices else "relaxed"
+    key_id = await bob.key(key)
+    await decide(bob, key_id, item["id"], "approve", key=key, sandbox_mode=bobs)
+    run = await case.drives.until_idle(case.alice, run)
     assert run["status"] == "completed"
     assert await case.results(run) == ["sandbox_denied"]
 

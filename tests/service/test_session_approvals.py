@@ -48,3 +48,31 @@ async def test_t101_only_the_set_that_was_signed_last_serves(house: House) -> No
     assert await asks() == [["local-read"]]
     await without(house, "local-write")
     assert await asks() == [["local-write"]]
+
+
+@pytest.mark.parametrize("scopes", [("once", "session"), ("session", "once")])
+async def test_where_two_must_agree_one_alone_gives_no_standing_consent(
+    house: House, scopes: tuple[str, str]
+) -> None:
+    """Approvals add up for one call (turn.md 6.6); what lasts needs the word of both."""
+    await house.agent(approvers={"count": 2})
+    alice = await house.person()
+    run = await house.drive(await alice.run("call stamp {}\ncall stamp {}\n---\nsay done"))
+    first, _ = await house.pending(run)
+    for name, scope in zip(("ann", "ben"), scopes, strict=True):
+        await (await house.person(name, "approver")).approve(first, scope=scope)
+    assert [one.status for one in await house.asked(run)] == ["approved", "pending"]
+    async with house.store.database.session(house.tenant) as session:
+        assert await session.session_approvals(run.conversation_id) == []
+
+
+async def test_where_two_agree_for_the_session_it_serves(house: House) -> None:
+    await house.agent(approvers={"count": 2})
+    alice = await house.person()
+    first = await house.drive(await alice.run(STAMP))
+    (asked,) = await house.pending(first)
+    for name in ("ann", "ben"):
+        await (await house.person(name, "approver")).approve(asked, scope="session")
+    await house.drive(first)
+    again = await alice.run(STAMP, conversation_id=first.conversation_id)
+    assert (await house.drive(again)).status == "completed"

@@ -284,11 +284,16 @@ async def test_a_session_scope_is_a_standing_consent_once_it_is_approved(scene: 
         assert await session.session_approvals(scene.talk.id) == []
 
 
-async def test_whoever_settles_an_approval_gives_it_its_scope(scene: Scene) -> None:
+@pytest.mark.parametrize("scopes", [("session", "once"), ("once", "session")])
+async def test_a_standing_consent_needs_the_word_of_every_approver(
+    scene: Scene, scopes: tuple[str, str]
+) -> None:
     one = new_id("appr")
     await scene.pause(one)
-    await scene.happened(decided(one, scene.run_id, scope="session", approver="bob", needed=2))
-    await scene.happened(decided(one, scene.run_id), resolved(one, scene.run_id, "approved"))
+    await scene.happened(decided(one, scene.run_id, scope=scopes[0], approver="bob", needed=2))
+    await scene.happened(
+        decided(one, scene.run_id, scope=scopes[1]), resolved(one, scene.run_id, "approved")
+    )
     async with scene.talk.store.database.session(scene.talk.tenant) as session:
         assert await session.session_approvals(scene.talk.id) == []
 

@@ -86,14 +86,14 @@ async def data_of(person: Person, run: dict[str, Any], event_type: str) -> list[
 
 
 async def decide(
-    person: Person, key_id: str, approval_id: str, verdict: str, **draft: Any
+    person: Person, key_id: str, approval_id: str, verdict: str, *, key: Signer = KEY, **draft: Any
 ) -> dict[str, Any]:
-    """Decide as a client does, with `KEY` registered as `key_id`; the approval after it."""
+    """Decide as a client does, with `key` registered as `key_id`; the approval after it."""
     path = f"/v1/approvals/{approval_id}"
     payload = await person.post(f"{path}/payload", {"decision": verdict} | draft)
     assert payload.status_code == 200, payload.text
     head = {"alg": "ES256", "kid": key_id, "typ": "turngate-decision+jws"}
-    jws = KEY.jws(head, payload.json()["canonical"].encode())
+    jws = key.jws(head, payload.json()["canonical"].encode())
     answer = await person.post(f"{path}/{verdict}", {"decision_jws": jws})
     assert answer.status_code == 200, answer.text
     approval: dict[str, Any] = answer.json()["approval"]
