@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from app.log.approvals import ApprovalResolved
-from app.log.calls import CallGated, GrantReplayed, ToolStarted
+from app.log.calls import CallGated, GrantReplayed, PolicyRechecked, ToolStarted
 from app.log.payload import CoveredBy
 from app.policy.capability import NO_CAPABILITIES, Capability, CapabilitySet
 from app.policy.grants import RememberedGrant, SessionApproval
@@ -118,6 +118,17 @@ async def test_a_request_that_policy_refuses_by_now_is_not_served(tightened: str
         world.agent = type(world.agent)(name="t", model="m", execution_ceiling=WRITE)
     result = await world.turn(session_approved_tools=session())
     assert (len(result.pending_approvals), world.tools.ran) == (1, [])
+
+
+async def test_a_call_it_has_answered_is_refused_when_policy_refuses_it_by_now() -> None:
+    """Nobody is asked once more about what no consent could let run (I8, I24)."""
+    world = one_call(asks=True)
+    await world.turn()
+    world.known_of_calls = {"approval_id": None}
+    world.tools.by_name["post"].decision = DispatchDeny("closed")
+    result = await world.turn(session_approved_tools=session())
+    assert (result.pending_approvals, world.tools.ran, result.text) == ((), [], "ok")
+    assert [one.reason for one in world.journal.of(PolicyRechecked)] == ["closed"]
 
 
 async def test_a_request_the_log_has_no_id_for_is_served_without_ending_one() -> None:
