@@ -6,12 +6,13 @@ BIN := .venv/bin
 
 install: .venv/.installed
 
-# The lock is complete, so nothing is resolved; what is never imported is never compiled.
+# The lock is complete, so nothing is resolved; what is never imported is never compiled. Twice
+# quiet, pip tells errors and not what it passes over on the way.
 .venv/.installed: requirements-dev.lock pyproject.toml
 	@echo "Installing into .venv, once; it takes about a minute."
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-compile --require-hashes -r requirements-dev.lock
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps --no-compile --require-hashes -r requirements-dev.lock
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
 tools: .tools/.installed
@@ -20,7 +21,7 @@ tools: .tools/.installed
 .tools/.installed: requirements-tools.lock tests/clients/package-lock.json
 	@echo "Installing into .tools, once."
 	@test -x .tools/bin/python || $(PYTHON) -m venv .tools
-	@.tools/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-compile --require-hashes -r requirements-tools.lock
+	@.tools/bin/python -m pip install -qq --disable-pip-version-check --no-deps --no-compile --require-hashes -r requirements-tools.lock
 	@cp tests/clients/package.json tests/clients/package-lock.json .tools/
 	@npm ci --prefix .tools --no-audit --no-fund --silent || echo "npm installs nothing here; the TypeScript client is not tested."
 	@touch $@

@@ -14,6 +14,7 @@ from app.cli.demo_place import undisturbed
 from app.cli.demo_receiver import Receiver
 from app.cli.demo_screen import Screen
 from app.cli.demo_server import served
+from app.cli.greeting import shell_line
 from app.service.clock import SystemClock
 
 if TYPE_CHECKING:
@@ -45,5 +46,9 @@ def demo(settings: Settings, *, keep: bool) -> None:
         if keep:
             screen.heading("It goes on")
             screen.said(f"API description: {address}/openapi.json")
-            screen.said(f"Stop it: kill {server.process.pid}    A token for {client.person.sub}:")
-            print(client.person.token)
+            screen.said(f"Stop it: kill {server.process.pid}")
+            screen.said(f"For another shell, as {client.person.sub}:")
+            print(shell_line(address, client.person.token))
+        else:
+            screen.heading("And now")
+            screen.said("make serve, and the calls of README.md; to sign them: docs/approving.md")

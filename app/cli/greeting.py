@@ -16,12 +16,17 @@ _HOURS: Final = 8
 
 
 def greeting(settings: Settings, address: str, *, print_token: bool) -> str:
-    """The lines to print; a token, if it is asked for, is the last one and alone on it."""
+    """The lines to print; with a token, the last one sets `URL` and `TOKEN` in a shell."""
     lines = [f"{SERVES}{address}", f"API description: {address}/openapi.json"]
     if print_token:
         order = TokenOrder("dev", "dev", tuple(sorted(SCOPES)), ("approver",), _HOURS * 3600)
         lines += [
-            f"Development token for {order.sub} of tenant {order.tenant}, {_HOURS} hours:",
-            issue(settings, order),
+            f"For another shell, as {order.sub} of tenant {order.tenant}, {_HOURS} hours:",
+            shell_line(address, issue(settings, order)),
         ]
     return "\n".join(lines)
+
+
+def shell_line(address: str, token: str) -> str:
+    """What gives a shell the two names that the README's calls use."""
+    return f"export URL={address} TOKEN={token}"

@@ -148,7 +148,7 @@ def test_a_server_tells_where_it_is_and_ends_at_a_signal(tmp_path: Path) -> None
     address = process.stdout.readline().split()[-1]
     described = process.stdout.readline().split()[-1]
     process.stdout.readline()
-    token = process.stdout.readline().strip()
+    _, _, token = process.stdout.readline().strip().partition(f"export URL={address} TOKEN=")
     headers = {"Authorization": f"Bearer {token}"}
     assert httpx.get(f"{address}/readyz").status_code == 200
     assert httpx.get(described).json()["openapi"].startswith("3.")

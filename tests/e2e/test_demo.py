@@ -75,7 +75,8 @@ def test_on_demand_the_server_stays_and_says_how_to_stop_it(tmp_path: Path) -> N
     try:
         address = next(line for line in lines if "Turngate serves on" in line)
         address = address.split("serves on ")[1].split(",")[0]
-        headers = {"Authorization": f"Bearer {lines[-1]}"}
+        _, _, token = lines[-1].partition(f"export URL={address} TOKEN=")
+        headers = {"Authorization": f"Bearer {token}"}
         runs = httpx.get(f"{address}/v1/runs", headers=headers, timeout=END_S).json()["items"]
         assert [run["status"] for run in runs] == ["completed"] * 3
         again = Place(tmp_path).run("demo")
