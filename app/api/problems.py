@@ -134,7 +134,7 @@ async def _on_invalid(request: Request, error: Exception) -> Response:
         FieldFault(_pointer(fault["loc"], error.body), _sentence(fault["msg"]))
         for fault in error.errors()
     )
-    refusal = RequestInvalid(f"at {faults[0].pointer}: {faults[0].detail}", faults=faults)
+    refusal = RequestInvalid(str(faults[0]), faults=faults)
     return problem_response(refusal, request_id_of(request))
 
 

@@ -73,7 +73,9 @@ class ProviderDirectory:
             return self._compatible[name.server]
         endpoint = self._vendors.get(name.vendor)
         if endpoint is None or not endpoint.api_key:
-            raise ProviderError(FailureKind.AUTH, f"{name.vendor}: no API key is configured")
+            setting = f"TURNGATE_{name.vendor.upper()}_API_KEY"
+            message = f"{name.vendor}: no API key is configured, {setting} is not set"
+            raise ProviderError(FailureKind.AUTH, message)
         return endpoint
 
     async def models(self, name: ModelName) -> VendorModels:

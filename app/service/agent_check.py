@@ -29,6 +29,10 @@ _LATER: Final = (
     "skills",
     "attachments_policy",
 )
+_MODELS: Final = (
+    "there are script, openai:NAME, anthropic:NAME, google:NAME "
+    "and the compatible:SERVER/NAME of servers that the operator names"
+)
 _MEMBERS: Final = {
     "deny": frozenset({"when"}),
     "ask": frozenset({"when"}),
@@ -82,7 +86,7 @@ def lowered_guards(spec: AgentSpec) -> tuple[str, ...]:
 
 def _model_faults(spec: AgentSpec, around: Surroundings) -> Iterator[FieldFault]:
     if not around.models.knows(spec.model):
-        yield FieldFault("/model", f"no model is called {spec.model!r} here")
+        yield FieldFault("/model", f"no model is called {spec.model!r} here; {_MODELS}")
     elif spec.native_search and not around.models.can_search(spec.model):
         yield FieldFault("/native_search", f"{spec.model!r} has no search of its own")
 
@@ -90,9 +94,10 @@ def _model_faults(spec: AgentSpec, around: Surroundings) -> Iterator[FieldFault]
 def _tool_faults(spec: AgentSpec, around: Surroundings) -> Iterator[FieldFault]:
     for at, name in enumerate(spec.tools):
         server = server_named(name) if name.endswith(":*") else None
-        known = _is_tool(name, around) if server is None else server in around.servers
-        if not known:
-            yield FieldFault(f"/tools/{at}", f"there is no tool {name!r}")
+        if server is not None and server not in around.servers:
+            yield FieldFault(f"/tools/{at}", f"no MCP server is called {server!r}")
+        elif server is None and not _is_tool(name, around):
+            yield FieldFault(f"/tools/{at}", f"there is no tool {name!r}; GET /v1/tools lists them")
         elif name in spec.tools[:at]:
             yield FieldFault(f"/tools/{at}", f"{name!r} is listed twice")
 

@@ -60,7 +60,7 @@ class Agents:
         if lowered_guards(spec) and not caller.is_admin:
             raise ScopeMissing("admin")
         if faults := faults_of(spec, await self._around(tx, spec)):
-            raise AgentInvalid("the agent does not hold together", faults=faults)
+            raise AgentInvalid(str(faults[0]), faults=faults)
         digest = digest_of(spec)
         await self._note(
             tx,

@@ -55,10 +55,11 @@ class McpServers:
         if spec.registered and not caller.is_admin:
             raise ScopeMissing("admin")
         if faults := faults_of(spec):
-            raise McpInvalid("the server does not hold together", faults=faults)
+            raise McpInvalid(str(faults[0]), faults=faults)
         server = self._record(caller, spec)
         if (objection := await self._reach.objection(server)) is not None:
-            raise McpInvalid("the server cannot be reached so", faults=(FieldFault(*objection),))
+            fault = FieldFault(*objection)
+            raise McpInvalid(str(fault), faults=(fault,))
         found = await self._reach.look(server, limit_s=LOOK_S)
         return pinned(server, found, now=self._clock.now())
 

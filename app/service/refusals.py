@@ -18,6 +18,10 @@ class FieldFault:
     pointer: str
     detail: str
 
+    def __str__(self) -> str:
+        """Both in one sentence."""
+        return f"at {self.pointer}: {self.detail}"
+
 
 class Refusal(TurngateError):
     """A refusal that a caller sees; `faults` and `members` become part of the problem document."""

@@ -127,8 +127,8 @@ class Runs:
             fault = FieldFault("/agent", "no such agent")
             raise AgentUnknown(f"there is no agent {request.agent!r}", faults=(fault,))
         if request.attachments:
-            fault = FieldFault("/attachments/0/artifact_id", "not in this conversation")
-            raise AttachmentUnknown("the conversation holds no such artifact", faults=(fault,))
+            fault = FieldFault("/attachments", "not supported by this release yet")
+            raise AttachmentUnknown(str(fault), faults=(fault,))
         agent, open_runs = found
         if open_runs >= self._open_runs:
             raise OpenRunsExceeded(f"a principal may have at most {self._open_runs} open runs")
