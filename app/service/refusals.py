@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from typing_extensions import override
+
 from app.errors import TurngateError
 
 
@@ -18,6 +20,7 @@ class FieldFault:
     pointer: str
     detail: str
 
+    @override
     def __str__(self) -> str:
         """Both in one sentence."""
         return f"at {self.pointer}: {self.detail}"
