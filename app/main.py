@@ -163,6 +163,7 @@ async def open_house(
                 pace=holds,
                 settings=DriverSettings(process, settings.lease_ttl_s, settings.max_steps),
             )
+            driver.keeper.listen(store.signals)
             supervisor = _supervisor(store, settings, driver=driver, edge=edge)
             await stack.enter_async_context(_supervised(supervisor))
         yield House(build_app(edge), store, streams, wakeups, supervisor)

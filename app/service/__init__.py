@@ -11,8 +11,8 @@ imported here. Where to look:
   `tool_listing`, `mcp_servers` (with `mcp_spec` and `mcp_pins`)
 - one turn of a run: `supervisor` takes it up and `driver` drives it, from `loading` (with
   `standing`, `replay`, `active_time`, `open_questions`, `history`, `binding` with `call_rules` and
-  `snapshot`, `delegates`, `consents` and `answers`) and `opening` past `recorder`, `mutations` and
-  `limits` to `closing` (with `asking`); `settle` ends what is left open by force, `expiry` what is
-  past its time
+  `snapshot`, `delegates`, `consents` and `answers`) and `opening` past `recorder`, `mutations`,
+  `limits` and `lease_keeping` to `closing` (with `asking`); `settle` ends what is left open by
+  force, `expiry` what is past its time
 - what readers get: `streams`, `subscriptions`, `wakeups`, and `hold` with `hold_sharing`
 """

@@ -20,6 +20,7 @@ from app.log.payload import UsageTotals
 from app.service.asking import TAINTED_BY
 from app.service.closing import Turn, closing, failed
 from app.service.delegates import descriptors
+from app.service.lease_keeping import LeaseKeeper
 from app.service.limits import DeadlinePassed, RunLimits, TokensSpent
 from app.service.loading import UnusableSchema
 from app.service.mutations import SignedMutations
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from app.turn.result import TurnResult
 
 RECOVERIES: Final = 5
-HEARTBEATS_PER_LEASE: Final = 3
 
 _T = TypeVar("_T")
 
@@ -102,6 +102,7 @@ class Driver:
         self._clock = clock
         self._pace = pace
         self._settings = settings
+        self.keeper = LeaseKeeper(leases, clock, ttl_s=settings.lease_ttl_s)
         self._recorders: set[TurnRecorder] = set()
         self._draining = False
 
@@ -199,14 +200,16 @@ class Driver:
     async def _loaded(self, lease: Lease) -> Loaded:
         """What the turn starts from; the lease is kept while servers are asked for their tools."""
         async with self._database.session(lease.tenant) as session:
-            return await _beside(self._heartbeat(lease), to=self._loader.load(session, lease))
+            loading = self._loader.load(session, lease)
+            return await _beside(self.keeper.heartbeat(lease), to=loading)
 
     async def _turn(self, drive: _Drive, recorder: TurnRecorder, seconds: float | None) -> None:
         """Drive the turn with its text pump, heartbeat and deadline beside it; then close it."""
         try:
             result = await _beside(
                 recorder.pump(),
-                self._heartbeat(drive.lease),
+                self.keeper.heartbeat(drive.lease),
+                self.keeper.watch(drive.lease),
                 self._deadline(seconds),
                 to=self._result(drive, recorder),
             )
@@ -314,13 +317,6 @@ class Driver:
         if seconds is not None:
             await self._clock.sleep(seconds)
             raise DeadlinePassed
-
-    async def _heartbeat(self, lease: Lease) -> None:
-        """Prolong the lease until cancelled. Raises LeaseLost."""
-        ttl = self._settings.lease_ttl_s
-        while True:
-            await self._clock.sleep(ttl / HEARTBEATS_PER_LEASE)
-            await self._leases.renew(lease, ttl_s=ttl)
 
 
 async def _beside(*others: Coroutine[Any, Any, None], to: Coroutine[Any, Any, _T]) -> _T:

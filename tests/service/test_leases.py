@@ -10,6 +10,7 @@ import pytest
 from app.errors import LeaseLost, StoreUnavailable
 from app.log.envelope import NewEvent
 from app.log.runs import TextDelta
+from app.store.open import Store
 from tests.service.deaths import doomed, killed, other
 from tests.support.house import House
 from tests.support.killed import DeadlyLeases
@@ -17,6 +18,8 @@ from tests.support.stepped_clock import NOON
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+
+    from tests.support.house import Person
 
 pytestmark = [pytest.mark.postgres, pytest.mark.fault]
 
@@ -194,3 +197,29 @@ async def test_a_cancelled_drive_hands_its_run_over_at_once(house: House) -> Non
         drive.cancel()
     house.tools.held.clear()
     assert (await other(house).drive(run)).status == "completed"
+
+
+async def test_a_cancel_reaches_a_running_tool_at_once(house: House) -> None:
+    """service.md 4: the clock stands still here, so no heartbeat could have told."""
+    alice = await house.person()
+    await house.agent()
+    await cancelled_by(alice, house)
+
+
+async def test_a_cancel_in_another_process_reaches_it_too(house: House, dsn: str) -> None:
+    await house.agent()
+    async with Store.open(dsn, process="elsewhere") as store:
+        await cancelled_by(await House(store, house.tenant).person(), house)
+
+
+async def cancelled_by(alice: Person, house: House) -> None:
+    """A run is cancelled while its tool is held; the drive must end by itself."""
+    run = await alice.run("call charge {}\n---\nsay done")
+    house.tools.hold("charge")
+    async with asyncio.TaskGroup() as owner:
+        drive = owner.create_task(house.drive_once(run))
+        await house.tools.began.wait()
+        await alice.cancel(run)
+        await drive
+    assert (await house.read(run)).status == "cancelled"
+    assert await house.data(run, "tool.completed") == []

@@ -162,6 +162,7 @@ class House:
             pace=Unheld(),
             settings=DriverSettings(self.worker, self.lease_s),
         )
+        self.driver.keeper.listen(self.store.signals)
 
     def expiry(self, queue: Queue | None = None) -> Expiry:
         """What ends whatever is overdue, by the store's queue unless it is given another."""
