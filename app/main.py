@@ -38,6 +38,7 @@ from app.service.mcp_servers import McpServers
 from app.service.questions import Questions
 from app.service.rates import Rates
 from app.service.runs import Runs
+from app.service.skills import Skills
 from app.service.statements import Statements, service_key
 from app.service.streams import StreamLimits, Streams
 from app.service.subscriptions import Subscriptions
@@ -147,6 +148,7 @@ async def open_house(
             mcp_servers=servers,
             runs=runs,
             artifacts=Artifacts(clock, max_bytes=settings.artifact_max_bytes),
+            skills=Skills(clock),
             tools=ToolListing(toolbox),
             streams=streams,
             event_log=EventLog(database=database, wakeups=wakeups),
@@ -192,8 +194,7 @@ async def _toolbox(
 ) -> Toolbox:
     return Toolbox(
         ToolRegistry(builtin_tools(clock, http, shell=await find_shell())),
-        files=store.workspace,
-        search=store.tool_search,
+        store=store,
         clock=clock,
         roots=settings.sandbox_roots,
         calls=calls,

@@ -18,6 +18,7 @@ from app.api import (
     question_routes,
     run_routes,
     service_routes,
+    skill_routes,
     tool_routes,
 )
 from app.api.cors import Cors
@@ -43,6 +44,7 @@ _ROUTERS = (
     key_routes.routes,
     tool_routes.routes,
     mcp_routes.routes,
+    skill_routes.routes,
     service_routes.routes,
     service_routes.open_routes,
 )

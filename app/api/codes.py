@@ -49,6 +49,7 @@ ANSWERS: Final[dict[str, Answer]] = {
     "request.invalid": Answer(422, "The request is malformed"),
     "agent.invalid": Answer(422, "The agent does not hold together"),
     "mcp.invalid": Answer(422, "The MCP server cannot be registered so"),
+    "skill.import_invalid": Answer(422, "The skills cannot be imported"),
     "agent.unknown": Answer(422, "There is no such agent"),
     "decision.malformed": Answer(422, "This is not a decision"),
     "decision.binding": Answer(422, "The decision is about another call"),

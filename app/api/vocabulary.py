@@ -30,6 +30,8 @@ WORDS: Final[dict[str, tuple[str, ...]]] = {
     "RunStatus": ("queued", "running", "paused", "completed", "failed", "cancelled"),
     "Scope": ("once", "session"),
     "Transport": ("http", "stdio"),
+    "SkillOrigin": ("pack", "generated"),
+    "SkillScope": ("session", "user", "project", "tenant", "global"),
     "Trust": ("unspecified", "trusted_user", "quarantined_content"),
     "Verdict": ("approve", "deny"),
 }

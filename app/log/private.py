@@ -1,6 +1,7 @@
 """What lies in the private column of an event, and how some of it is written and read back.
 
 - `run.created`: the agent's snapshot, the JSON document of `AgentRecord.spec`.
+- `context.assembled`: the blocks of the model's context (`app.service.run_context`).
 - `message.assistant`: the engine's form of the reply (`app.turn.reply`).
 - `run.checkpointed`: the AgentRun document.
 - `delegate.started`: what the worker was given (`app.turn.worker`).

@@ -91,7 +91,11 @@ class RunResumed(Payload):
 
 
 class ContextAssembled(Payload):
-    """The model's context was built, once per run; its exact bytes lie in the private column."""
+    """The model's context was built, once per run; its exact bytes lie in the private column.
+
+    `skills` counts the entries of the directory as of `skills_revision`, which is null where the
+    run reads no skills.
+    """
 
     TYPE: ClassVar[str] = "context.assembled"
 
@@ -99,6 +103,8 @@ class ContextAssembled(Payload):
     size_bytes: int
     history_messages: int = 0
     attachments_skipped: tuple[JsonObject, ...] = ()
+    skills: int = 0
+    skills_revision: int | None = None
 
 
 class RunPaused(Payload):

@@ -174,14 +174,16 @@ def _parameters(request: ModelRequest, vendor: str, *, searches: bool) -> ModelR
 
 
 def _instructions(request: ModelRequest, vendor: str) -> list[InstructionPart]:
-    """The agent's text and then the time, which must not spoil the prefix that is cached.
+    """The agent's text, its context, and then the time, which must not spoil the cached prefix.
 
     Only Anthropic marks where a cached prefix ends. Of other servers some refuse a second part.
     """
     texts = [request.instructions] if request.instructions.strip() else []
+    texts += request.context
+    lasting = len(texts)
     if request.now_unix_ms is not None:
         now = datetime.fromtimestamp(request.now_unix_ms / 1000, UTC)
         texts.append(f"The time is {now:%Y-%m-%dT%H:%M:%SZ}, a {now:%A}.")
     if vendor != "anthropic":
-        texts = ["\n\n".join(texts)] if texts else []
-    return [InstructionPart(text, dynamic=place > 0) for place, text in enumerate(texts)]
+        texts, lasting = ["\n\n".join(texts)] if texts else [], 1
+    return [InstructionPart(text, dynamic=place >= lasting) for place, text in enumerate(texts)]

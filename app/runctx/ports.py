@@ -1,4 +1,4 @@
-"""The ports of this room: what it needs of stores. `app.store` fulfils them (run-context.md 7).
+"""The ports of this room: what it needs of stores. `app.store` fulfils them (run-context.md 6, 7).
 
 Every method checks the identity's triple first and raises IdentityRequired. What belongs to another
 tenant, user or session is not found, never forbidden.
@@ -9,8 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from app.ids import Identity
     from app.runctx.shapes import ArtifactRef, NewArtifact
+    from app.runctx.skill import Skill, SkillCard
 
 
 class ArtifactReader(Protocol):
@@ -39,3 +42,24 @@ class ArtifactStore(ArtifactReader, Protocol):
         ...
 
     async def aclose(self) -> None: ...
+
+
+class SkillStore(Protocol):
+    """The skills of one tenant. What a revision shows never changes."""
+
+    async def cards(self, identity: Identity, *, revision: int) -> Sequence[SkillCard]:
+        """What the identity may see as of a revision: of each name the nearest one."""
+        ...
+
+    async def skills(self, identity: Identity, cards: Sequence[SkillCard]) -> Sequence[Skill]:
+        """The skills of these cards in full, in their order."""
+        ...
+
+    async def matching(self, identity: Identity, query: str, *, revision: int) -> Sequence[str]:
+        """Names by full text, best first."""
+        ...
+
+    async def file(self, identity: Identity, card: SkillCard, path: str) -> bytes | None: ...
+    async def server_tools(self) -> Sequence[str]:
+        """The names of all tools of the tenant's MCP servers."""
+        ...

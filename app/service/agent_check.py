@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 # Members whose feature comes with a later release; until then only their defaults are taken.
 _LATER: Final = (
     "memory",
-    "skills",
     "attachments_policy",
 )
 _MODELS: Final = (

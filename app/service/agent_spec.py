@@ -9,9 +9,18 @@ from __future__ import annotations
 
 from typing import Annotated, Final, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+)
 
 from app.engine.arguments import canonical_bytes, sha256_hex
+from app.runctx.skill import MAX_ENTRIES, SKILL_TOOLS, Selection, SkillSettings
 
 MAX_STEPS: Final = 1000
 MAX_PATTERN_CHARS: Final = 200
@@ -117,6 +126,32 @@ class Delegate(Member):
     share_in: Annotated[list[Name], Field(max_length=_MANY)] = []
 
 
+class SkillsMember(Member):
+    """How an agent reads skills; a null `directory` is one where it has a skill tool."""
+
+    directory: bool | None = None
+    max_entries: Annotated[int, Field(ge=0, le=MAX_ENTRIES)] = 0
+    selection: Selection = "pinned_then_recent"
+    pinned: Annotated[list[Name], Field(max_length=MAX_ENTRIES)] = []
+    redact_pii: bool = False
+
+    @model_serializer(mode="wrap")
+    def _given(self, whole: SerializerFunctionWrapHandler) -> dict[str, JsonValue]:
+        """What is not as by default: an agent that says nothing of skills shows nothing of them."""
+        fields = type(self).model_fields
+        return {name: one for name, one in whole(self).items() if one != fields[name].default}
+
+    @property
+    def settings(self) -> SkillSettings:
+        """The member as the reader takes it."""
+        return SkillSettings(
+            max_entries=self.max_entries,
+            selection=self.selection,
+            pinned=tuple(self.pinned),
+            redact_personal=self.redact_pii,
+        )
+
+
 class AgentSpec(Member):
     """An agent: a model, instructions, tools, and the rules its calls fall under."""
 
@@ -142,9 +177,14 @@ class AgentSpec(Member):
     delegate_turn_budget: Delegations | None = None
     output_schema: dict[str, JsonValue] | None = None
     memory: dict[str, JsonValue] = {}
-    skills: dict[str, JsonValue] = {}
+    skills: SkillsMember = SkillsMember()
     attachments_policy: dict[str, JsonValue] = {}
     metadata: Metadata = {}
+
+    @property
+    def reads_skills(self) -> bool:
+        """Whether the agent names a tool that reads skills, or wants their directory."""
+        return self.skills.directory is True or not SKILL_TOOLS.isdisjoint(self.tools)
 
     def document(self) -> dict[str, JsonValue]:
         """The full document, defaults filled in, as it is stored and shown."""

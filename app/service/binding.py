@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import orjson
 
+from app.ids import Identity
 from app.log.queries import LogScope
 from app.log.servers import SEPARATOR
 from app.policy.capability import ALL_CAPABILITIES, CapabilitySet, parse_capabilities
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from app.log.envelope import Event
     from app.log.records import AgentRecord, ApprovalRecord
     from app.log.servers import McpServerRecord
+    from app.runctx.skill_reader import RunSkills
     from app.service.agent_spec import AgentSpec
     from app.service.mcp_servers import McpServers
     from app.service.ports import Providers, Session, Toolbox
@@ -42,7 +44,7 @@ class Bound:
     """Everything a turn of one run works with; `spec` is the run's snapshot.
 
     `delegates` are the workers it may have, each bound like an agent; `files` is the way of its
-    files to them.
+    files to them, and `skills` what its skill tools read.
     """
 
     spec: AgentSpec
@@ -51,6 +53,17 @@ class Bound:
     provider: Provider
     files: SharedFiles | None = None
     delegates: Mapping[str, Bound] = field(default_factory=dict)
+    skills: RunSkills | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlace:
+    """Where a run works: for whom, with which MCP servers, and with skills as of which revision."""
+
+    tenant: str
+    principal: str
+    servers: Sequence[McpServerRecord] = ()
+    skills_revision: int | None = None
 
 
 class MissingSnapshot(ValueError):
@@ -76,31 +89,29 @@ class Binder:
         session: Session,
         created: Event | None,
         *,
-        tenant: str,
+        place: RunPlace,
         name: str,
         present: AgentRecord | None,
-        servers: Sequence[McpServerRecord] = (),
     ) -> Bound:
         """The agent `name` of the run that `created` began, ready to work.
 
-        `present` is the agent as it is now, if it still is; `servers` are the MCP servers that it
-        names. Raises MissingSnapshot.
+        `present` is the agent as it is now, if it still is. Raises MissingSnapshot.
         """
         if created is None or created.private is None:
             raise MissingSnapshot("the run has no snapshot of its agent")
         snapshot = self._read(created.private)
-        place = _Place(tenant, created.conversation_id, servers)
-        bound = self._bind(place, name, snapshot.spec, present=present)
+        works = _Place(created.conversation_id, created.run_id or "", place)
+        bound = self._bind(works, name, snapshot.spec, present=present)
         if not snapshot.delegates:
             return bound
         now = await delegates_of(session, snapshot.spec)
         return replace(
             bound,
             files=self._toolbox.shared_files(
-                tenant=place.tenant, conversation_id=place.conversation_id
+                tenant=place.tenant, conversation_id=created.conversation_id
             ),
             delegates={
-                worker: self._bind(place, worker, spec, present=now.get(worker), parent=bound)
+                worker: self._bind(works, worker, spec, present=now.get(worker), parent=bound)
                 for worker, spec in snapshot.delegates.items()
             },
         )
@@ -120,13 +131,15 @@ class Binder:
         if parent is not None:
             ceiling &= parent.agent.execution_ceiling
             names = worker_tools(names, parent.spec.tools)
-        executor = self._toolbox.executor(
-            tenant=place.tenant,
+        skills = self._skills(place, spec, names)
+        toolbox = self._toolbox if skills is None else self._toolbox.reading(skills)
+        executor = toolbox.executor(
+            tenant=place.run.tenant,
             conversation_id=place.conversation_id,
             names=names,
             rules=call_rules(spec, now),
             escape_hatch=spec.escape_hatch and parent is None,
-            servers=place.servers,
+            servers=place.run.servers,
         )
         bound = BoundAgent(
             name=name,
@@ -137,7 +150,25 @@ class Binder:
             output_schema=spec.output_schema,
             asks_questions=ASK_QUESTION in spec.tools,
         )
-        return Bound(spec, bound, executor, self._providers.provider(spec.model))
+        return Bound(spec, bound, executor, self._providers.provider(spec.model), skills=skills)
+
+    def _skills(self, place: _Place, spec: AgentSpec, names: Sequence[str]) -> RunSkills | None:
+        """What an agent with these tools reads of the run's skills, if it reads any."""
+        run = place.run
+        if run.skills_revision is None or not spec.reads_skills:
+            return None
+        return self._toolbox.skills(
+            Identity(run.tenant, run.principal, place.conversation_id, place.run_id),
+            revision=run.skills_revision,
+            settings=spec.skills.settings,
+            names=names,
+            servers=run.servers,
+        )
+
+    def reads_skills(self, created: Event | None) -> bool:
+        """Whether the run that `created` began reads skills, itself or by a worker."""
+        private = None if created is None else created.private
+        return private is not None and self._read(private).reads_skills
 
     async def executor_of(self, session: Session, approval: ApprovalRecord) -> ToolExecutor:
         """The tools of the agent, or of the worker, that an approval is about."""
@@ -149,10 +180,9 @@ class Binder:
         bound = await self.bound(
             session,
             created,
-            tenant=approval.tenant,
+            place=RunPlace(approval.tenant, "", servers),
             name=name,
             present=present,
-            servers=servers,
         )
         worker = approval.card["worker"]
         return (bound if worker is None else bound.delegates[worker["agent"]]).executor
@@ -175,11 +205,11 @@ class Binder:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where an agent works, and the MCP servers that there are for it."""
+    """Where an agent works: in which conversation, in which run, and what there is for it."""
 
-    tenant: str
     conversation_id: str
-    servers: Sequence[McpServerRecord]
+    run_id: str
+    run: RunPlace
 
 
 def worker_tools(own: Sequence[str], parents: Sequence[str]) -> list[str]:

@@ -22,10 +22,10 @@ from app.service.closing import Turn, closing, failed
 from app.service.delegates import descriptors
 from app.service.lease_keeping import LeaseKeeper
 from app.service.limits import DeadlinePassed, RunLimits, TokensSpent
-from app.service.loading import UnusableSchema
 from app.service.mutations import SignedMutations
 from app.service.opening import attempt_began, opening
 from app.service.recorder import TurnDrained, TurnRecorder
+from app.service.run_context import CannotStart
 from app.service.settle import settlements
 from app.service.standing import stalled_turns
 from app.turn.options import RunTurnOptions
@@ -172,9 +172,9 @@ class Driver:
     async def _drive(self, lease: Lease) -> None:
         try:
             loaded = await self._loaded(lease)
-        except UnusableSchema as error:
+        except CannotStart as error:
             began = attempt_began(lease, worker=self._settings.worker)
-            await self._end_by_force(lease, [began], "output_invalid", str(error))
+            await self._end_by_force(lease, [began], error.code, str(error))
             return
         drive = _Drive(lease, self._clock.mint("turn"), self._clock.now(), loaded)
         limits = RunLimits.of(
@@ -188,7 +188,7 @@ class Driver:
             clock=self._clock,
             pace=self._pace,
         )
-        first = opening(lease, drive.standing, turn_id=drive.turn_id, worker=self._settings.worker)
+        first = opening(lease, loaded, turn_id=drive.turn_id, worker=self._settings.worker)
         recorder.stage(*first, at=drive.began)
         recorder.draining = self._draining
         self._recorders.add(recorder)

@@ -6,24 +6,28 @@ approvals, and one that opened its conversation has no history and no standing c
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar
 
 from app.engine.output_schema import CompiledSchema
 from app.log.queries import LogScope
 from app.log.records import ConsentRecords
 from app.service.answers import verified_answers
+from app.service.binding import RunPlace
 from app.service.consents import consents
+from app.service.run_context import CannotStart, assemble, kept_context
 from app.service.standing import RUN_EVENTS, opens_conversation, standing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from app.log.envelope import Event
     from app.log.records import ApprovalRecord, Lease, RunRecord
     from app.service.binding import Binder, Bound
     from app.service.consents import Consents
     from app.service.ports import Session
     from app.service.replay import Standing
+    from app.service.run_context import RunContext
     from app.service.statements import Statements
     from app.turn.options import VerifiedAnswer
 
@@ -32,7 +36,8 @@ if TYPE_CHECKING:
 class Loaded:
     """A run as the log and the agents have it: who works, where it stands, what people said.
 
-    `asked` are the requests about open calls, by call id; `schema` is what the answer must match.
+    `asked` are the requests about open calls, by call id; `schema` is what the answer must match,
+    and `context` what stands beside instructions and history.
     """
 
     bound: Bound
@@ -41,10 +46,13 @@ class Loaded:
     consents: Consents
     answers: Sequence[VerifiedAnswer]
     asked: Mapping[str, ApprovalRecord]
+    context: RunContext
 
 
-class UnusableSchema(ValueError):
+class UnusableSchema(CannotStart):
     """No answer could match the agent's output schema: it is none, or not complete in itself."""
+
+    code: ClassVar[str] = "output_invalid"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,21 +63,25 @@ class Loader:
     statements: Statements
 
     async def load(self, session: Session, lease: Lease) -> Loaded:
-        """Everything that driving the leased run takes. Raises MissingSnapshot, UnusableSchema."""
+        """Everything that driving the leased run takes. Raises MissingSnapshot, CannotStart."""
         run = lease.run
         scope = LogScope(run.conversation_id, run.id)
         events = await session.events_of(scope, RUN_EVENTS)
         created = next((event for event in events if event.type == "run.created"), None)
-        servers = await self.binder.fresh_servers(lease.tenant, created)
+        kept = kept_context(events)
+        place = RunPlace(
+            lease.tenant,
+            run.principal,
+            await self.binder.fresh_servers(lease.tenant, created),
+            await self._skills_revision(session, created, kept),
+        )
         bound = await self.binder.bound(
-            session,
-            created,
-            tenant=lease.tenant,
-            name=run.agent,
-            present=lease.present,
-            servers=servers,
+            session, created, place=place, name=run.agent, present=lease.present
         )
         schema = _compiled(bound.agent.output_schema)
+        context = kept or await assemble(bound, place.skills_revision)
+        if context.blocks:
+            bound = replace(bound, agent=replace(bound.agent, context=context.blocks))
         given = await _given(session, run)
         agreed = consents(run, given, bound.executor)
         answers = await verified_answers(self.statements, run, events)
@@ -78,7 +90,15 @@ class Loader:
         )
         by_id = {approval.id: approval for approval in given.approvals}
         asked = {call_id: by_id[request] for call_id, request in state.requests().items()}
-        return Loaded(bound, schema, state, agreed, _to_open_calls(answers, state), asked)
+        return Loaded(bound, schema, state, agreed, _to_open_calls(answers, state), asked, context)
+
+    async def _skills_revision(
+        self, session: Session, created: Event | None, kept: RunContext | None
+    ) -> int | None:
+        """The revision that the run's skills are fixed at; None for one that reads none."""
+        if kept is not None:
+            return kept.skills_revision
+        return await session.skills_revision() if self.binder.reads_skills(created) else None
 
 
 def _to_open_calls(

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import orjson
-
-from app.engine.arguments import sha256_hex
 from app.log.envelope import NewEvent
-from app.log.runs import ContextAssembled, RunResumed, RunStarted
+from app.log.runs import RunResumed, RunStarted
+from app.service.run_context import context_assembled
 
 if TYPE_CHECKING:
     from app.log.records import Lease
+    from app.service.loading import Loaded
     from app.service.replay import Standing
 
 
@@ -20,17 +19,17 @@ def attempt_began(lease: Lease, *, worker: str) -> NewEvent:
     return NewEvent(_began(lease, worker, None), run_id=lease.run.id)
 
 
-def opening(lease: Lease, standing: Standing, *, turn_id: str, worker: str) -> list[NewEvent]:
+def opening(lease: Lease, loaded: Loaded, *, turn_id: str, worker: str) -> list[NewEvent]:
     """The first events of a turn; those of a run's first turn say what its context is made of."""
-    run = lease.run
+    run, standing = lease.run, loaded.standing
     events = [NewEvent(_began(lease, worker, standing), run_id=run.id, turn_id=turn_id)]
-    if run.started_at is None:
+    if loaded.context.is_new:
         history = len(standing.run.input_history())
-        kept = orjson.dumps({"before_run": run.id, "history_messages": history})
-        assembled = ContextAssembled(
-            sha256=sha256_hex(kept), size_bytes=len(kept), history_messages=history
+        events.append(
+            context_assembled(
+                loaded.context, run_id=run.id, turn_id=turn_id, history_messages=history
+            )
         )
-        events.append(NewEvent(assembled, run_id=run.id, turn_id=turn_id, private=kept))
     return events
 
 

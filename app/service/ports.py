@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from app.service.skill_ports import SkillReads, SkillTools, SkillWrites
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
     from app.turn.ports import Provider, SharedFiles, ToolExecutor
 
 
-class Session(Protocol):
+class Session(SkillReads, Protocol):
     """Reads of one tenant."""
 
     async def conversation(self, conversation_id: str) -> ConversationRecord | None: ...
@@ -114,7 +116,7 @@ class Session(Protocol):
         ...
 
 
-class Transaction(Session, Protocol):
+class Transaction(Session, SkillWrites, Protocol):
     """One request's writes: they commit together when the block ends, or not at all."""
 
     async def claim_key(
@@ -303,7 +305,7 @@ class McpReach(Protocol):
         ...
 
 
-class Toolbox(Protocol):
+class Toolbox(SkillTools, Protocol):
     """The tools of this deployment."""
 
     def executor(

@@ -83,6 +83,12 @@ class McpInvalid(Refusal):
     code = "mcp.invalid"
 
 
+class SkillImportInvalid(Refusal):
+    """A zip that is no import of skills; the message names the entry."""
+
+    code = "skill.import_invalid"
+
+
 class AgentUnknown(Refusal):
     """A run names an agent that does not exist."""
 

@@ -29,6 +29,11 @@ class Snapshot:
     spec: AgentSpec
     delegates: Mapping[str, AgentSpec] = field(default_factory=dict)
 
+    @property
+    def reads_skills(self) -> bool:
+        """Whether the agent reads skills, or a worker of it."""
+        return any(spec.reads_skills for spec in (self.spec, *self.delegates.values()))
+
     @classmethod
     def decode(cls, private: bytes) -> Snapshot:
         """The snapshot of stored bytes. Raises ValueError for any other bytes."""

@@ -32,6 +32,7 @@ RUN_EVENTS: Final = (
     "message.user",
     "run.started",
     "run.resumed",
+    "context.assembled",
     "run.paused",
     "run.checkpointed",
     "step.started",

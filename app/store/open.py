@@ -15,6 +15,7 @@ from app.store.leases import StoreLeases
 from app.store.queue import StoreQueue
 from app.store.service_keys import StoreServiceKeys
 from app.store.signals import StoreSignals
+from app.store.skills import StoreSkills
 from app.store.tails import Tails
 from app.store.tool_search import StoreToolSearch
 from app.store.workspace import StoreWorkspace
@@ -43,6 +44,10 @@ class Store:
     def workspace(self, tenant: str) -> StoreWorkspace:
         """The files of the tenant's conversations, as the tools see them."""
         return StoreWorkspace(self.pool, tenant)
+
+    def skills(self, tenant: str) -> StoreSkills:
+        """The tenant's skills, as its runs see them."""
+        return StoreSkills(self.pool, tenant)
 
     @property
     def tool_search(self) -> StoreToolSearch:

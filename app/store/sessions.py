@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from app.store import approval_queries, mcp_servers, queries, records
 from app.store.artifacts import StoreArtifacts
+from app.store.skills import StoreSkills
 from app.store.texts import escape, unescape
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     )
     from app.log.servers import McpServerRecord
     from app.runctx.shapes import ArtifactRef
+    from app.runctx.skill import Skill, SkillCard
     from app.store.connections import Reader
 
 _DELTAS: Final = frozenset({"text.delta", "reasoning.delta"})
@@ -40,6 +42,7 @@ class StoreSession:
         self._reader = reader
         self._tenant = escape(tenant)
         self._artifacts = StoreArtifacts(reader)
+        self._skills = StoreSkills(reader, tenant)
 
     async def conversation(self, conversation_id: str) -> ConversationRecord | None:
         """The conversation; an audit log is none."""
@@ -217,6 +220,22 @@ class StoreSession:
     async def artifact_content(self, artifact: ArtifactRef) -> bytes | None:
         """The bytes, unless it was deleted meanwhile. Raises ArtifactCorrupt."""
         return await self._artifacts.get(artifact.identity, artifact.id)
+
+    async def skills_revision(self) -> int:
+        """The revision of the tenant's skills as they are now; 0 where there never was one."""
+        return await self._skills.revision()
+
+    async def skill_cards(self, principal: str) -> list[SkillCard]:
+        """The skills that the principal may see now, of each name the nearest, by name."""
+        return await self._skills.cards_now(principal)
+
+    async def owned_skills(self, owner: str) -> list[SkillCard]:
+        """The skills of an owner, or with none those of everybody, as they are now."""
+        return await self._skills.owned(owner)
+
+    async def skills(self, principal: str, cards: Sequence[SkillCard]) -> list[Skill]:
+        """The skills of these cards in full, in their order."""
+        return await self._skills.in_full(principal, cards)
 
     async def tainted_by(self, conversation_id: str, limit: int) -> list[int]:
         """Seqs of the quarantined events, newest first."""

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from sqlalchemy import CheckConstraint, DateTime, Index, SmallInteger, UniqueConstraint, func
 from sqlalchemy import text as sql
+from sqlalchemy.dialects.postgresql import TSVECTOR
 from sqlmodel import Field, SQLModel
 
 from app.store.table_base import NO_SEQUENCE, document, not_empty, number, octets, text, time, truth
@@ -169,6 +170,29 @@ class Artifact(SQLModel, table=True):
     trust: int = Field(sa_type=SmallInteger, sa_column_kwargs=NO_SEQUENCE)
     created_at: datetime = time()
     content: bytes = octets()
+
+
+class SkillRow(SQLModel, table=True):
+    """A revision of a skill, for good; `owner` is empty where it is everybody's."""
+
+    __tablename__: ClassVar[str] = "skills"
+    __table_args__ = (not_empty("name"), Index(None, "tenant", "revision"))
+
+    tenant: str = text(key=True)
+    owner: str = text(key=True)
+    name: str = text(key=True)
+    revision: int = number(key=True)
+    conversation_id: str | None = text(null=True)
+    is_deleted: bool = truth()
+    origin: str = text()
+    trust: int = Field(sa_type=SmallInteger, sa_column_kwargs=NO_SEQUENCE)
+    digest: str = text()
+    head: dict[str, Any] = document()
+    body: dict[str, Any] = document()
+    files: dict[str, str] = document()
+    words: str = Field(sa_type=TSVECTOR)
+    created_at: datetime = time()
+    updated_at: datetime = time()
 
 
 class StreamHold(SQLModel, table=True):

@@ -20,7 +20,7 @@ from app.store.texts import escape, json_text, unescape
 from app.store.wakes import enqueue_wakes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from app.ids import Identity
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from app.log.records import AgentRecord, KeyRecord, LockedApproval
     from app.log.servers import McpServerRecord
     from app.runctx.shapes import ArtifactRef, NewArtifact
+    from app.runctx.skill import Skill, SkillCard
     from app.store.connections import Connection
     from app.store.numbering import Batch
 
@@ -255,6 +256,18 @@ class StoreTransaction(StoreSession):
     async def delete_mcp_server(self, name: str) -> bool:
         """Whether there was such a server."""
         return bool(await self._connection.fetchval(mcp_servers.DELETE, self._tenant, name))
+
+    async def begin_skills_revision(self) -> tuple[int, int]:
+        """Keep all others from writing skills; the next revision, and how many skills there are."""
+        return await self._skills.begin_revision()
+
+    async def add_skill(self, skill: Skill, files: Mapping[str, bytes]) -> None:
+        """Add a revision of a skill, the revision being the one begun."""
+        await self._skills.add(skill, files)
+
+    async def delete_skill(self, card: SkillCard) -> None:
+        """End a skill; the card's revision and time are those of its end."""
+        await self._skills.delete(card)
 
     async def lock_principal(self, principal: str) -> None:
         """Serialise changes to one principal's keys until the end of the block."""

@@ -11,6 +11,7 @@ Where to look:
   `forwarding` executor; `patterns` bounds what people ask to be matched
 - files: `workspace` is a conversation's, `paths` what may be named in it; `sandbox_roots` opens
   folders of the operator's for a call that was allowed to, and `disk` walks them
+- skills: `skills` binds the tools that read them to those of a run
 - commands: `shell` is their place, `bubblewrap` the sandbox around them
 - the outside: `http` makes requests, `address` says which addresses they may reach
 """

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from app.log.queries import ToolQuery, ToolText
     from app.log.records import FileEntry, WorkspaceFile
     from app.policy.taint import Trust
+    from app.runctx.ports import SkillStore
     from app.runctx.shapes import ArtifactRef
 
 
@@ -87,6 +88,15 @@ class WorkspaceStore(Protocol):
     async def artifact(
         self, conversation_id: str, artifact_id: str
     ) -> tuple[ArtifactRef, bytes] | None: ...
+
+
+class ToolStore(Protocol):
+    """The stores that tools read and write, by tenant where they are a tenant's."""
+
+    def workspace(self, tenant: str) -> WorkspaceStore: ...
+    def skills(self, tenant: str) -> SkillStore: ...
+    @property
+    def tool_search(self) -> ToolSearch: ...
 
 
 class ToolSearch(Protocol):

@@ -148,6 +148,12 @@ class ToolRegistry:
         both._tools = {tool.name: tool for tool in tools} | self._tools
         return both
 
+    def rebound(self, tools: Iterable[RegisteredTool]) -> ToolRegistry:
+        """These tools, some of them with other bodies."""
+        both = ToolRegistry(())
+        both._tools = self._tools | {tool.name: tool for tool in tools}
+        return both
+
     def server_of(self, name: str) -> str | None:
         """The MCP server of the tool of that name, if it comes from one."""
         tool = self._tools.get(name)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from app.runctx.skill import SkillCapability
+from app.runctx.skill_reader import RunSkills, SkillReader
+from app.tools.builtin import skill_tools
 from app.tools.dispatch_rules import RuledExecutor
 from app.tools.executor import ScopedExecutor
 from app.tools.hatch import HatchedExecutor
@@ -12,37 +15,37 @@ from app.tools.sandbox_roots import RootedWorkspace
 from app.tools.workspace import ConversationWorkspace, SharedWorkspace, worker_place
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
+    from app.ids import Identity
     from app.log.servers import McpServerRecord
     from app.policy.dispatch import CallRules
+    from app.runctx.skill import SkillSettings
     from app.tools.mcp.offered import McpCalls
-    from app.tools.ports import ToolSearch, WorkspaceStore
+    from app.tools.ports import ToolStore
     from app.tools.registry import RegisteredTool, ToolRegistry
     from app.turn.ports import Clock, SharedFiles, ToolExecutor
 
 
 class Toolbox:
-    """Everything the service wants of tools; `files` gives a tenant's workspace store.
+    """Everything the service wants of tools; `store` has what they read and write.
 
-    `search` is what an agent's escape hatch finds tools with; `roots` are the folders that a
-    relaxed sandbox opens; `calls` is the way to MCP servers, without which there are none.
+    `roots` are the folders that a relaxed sandbox opens; `calls` is the way to MCP servers, without
+    which there are none.
     """
 
     def __init__(
         self,
         registry: ToolRegistry,
         *,
-        files: Callable[[str], WorkspaceStore],
-        search: ToolSearch,
+        store: ToolStore,
         clock: Clock,
         roots: Sequence[Path] = (),
         calls: McpCalls | None = None,
     ) -> None:
         self._registry = registry
-        self._files = files
-        self._search = search
+        self._store = store
         self._clock = clock
         self._roots = roots
         self._calls = calls
@@ -75,17 +78,45 @@ class Toolbox:
             worker_workspace=lambda scope: self._workspace(tenant, worker_place(scope)),
         )
         if escape_hatch:
-            executor = HatchedExecutor(executor, names, search=self._search)
+            executor = HatchedExecutor(executor, names, search=self._store.tool_search)
         if rules.dispatches:
             executor = RuledExecutor(executor, rules, server_of=registry.server_of)
         return executor
 
+    def skills(
+        self,
+        identity: Identity,
+        *,
+        revision: int,
+        settings: SkillSettings,
+        names: Sequence[str],
+        servers: Sequence[McpServerRecord] = (),
+    ) -> RunSkills:
+        """The skills of a run at a revision, for an agent that has the tools `names`."""
+        registry = self._with(servers)
+        seen = [tool for entry in names for tool in registry.named(entry) if tool.is_viable]
+        capability = SkillCapability(
+            tools=frozenset(tool.name for tool in seen),
+            namespaces=frozenset(tool.server for tool in seen if tool.server is not None),
+            known_tools=frozenset(tool.name for tool in registry.all()),
+        )
+        store = self._store.skills(identity.tenant)
+        reader = SkillReader(store, identity, revision=revision, settings=settings)
+        return RunSkills(reader, capability)
+
+    def reading(self, skills: RunSkills) -> Toolbox:
+        """The same toolbox with skill tools that read these skills."""
+        registry = self._registry.rebound(skill_tools(skills))
+        return Toolbox(
+            registry, store=self._store, clock=self._clock, roots=self._roots, calls=self._calls
+        )
+
     def shared_files(self, *, tenant: str, conversation_id: str) -> SharedFiles:
         """The way of a conversation's files into the workspaces of its workers."""
-        return SharedWorkspace(self._files(tenant), conversation_id)
+        return SharedWorkspace(self._store.workspace(tenant), conversation_id)
 
     def _workspace(self, tenant: str, place: str) -> RootedWorkspace:
-        files = ConversationWorkspace(self._files(tenant), place, clock=self._clock)
+        files = ConversationWorkspace(self._store.workspace(tenant), place, clock=self._clock)
         return RootedWorkspace(files, self._roots)
 
     def _with(self, servers: Iterable[McpServerRecord]) -> ToolRegistry:

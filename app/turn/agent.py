@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 class BoundAgent:
     """The stricter of a run's snapshot and the present agent (service.md 3).
 
-    `asks_questions`: its tools name `ask_question`.
+    `asks_questions`: its tools name `ask_question`. `context` are the blocks of the run's context,
+    fixed when it began (run-context.md 8).
     """
 
     name: str
@@ -28,3 +29,4 @@ class BoundAgent:
     execution_ceiling: CapabilitySet = ALL_CAPABILITIES
     asks_questions: bool = False
     output_schema: Mapping[str, object] | None = None
+    context: tuple[str, ...] = ()

@@ -80,7 +80,9 @@ class ModelRequest:
 
     Without `calls_allowed` (the closing completion) an adapter offers no tools; where its provider
     insists on specs beside a transcript with calls, it sends `tools` with calling switched off.
-    `now_unix_ms` is the turn's start as shown to the model, after the instructions.
+    `context` are blocks that stand right after the instructions, each a system message of its own
+    where the provider has such. `now_unix_ms` is the turn's start as shown to the model, after
+    both.
     """
 
     model: str
@@ -94,6 +96,7 @@ class ModelRequest:
     replies: int = 0
     dial: int = 0
     now_unix_ms: int | None = None
+    context: Sequence[str] = ()
 
 
 class Provider(Protocol):

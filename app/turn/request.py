@@ -38,6 +38,7 @@ def model_request(ctx: TurnCtx, command: CallModel, *, is_closing: bool) -> Mode
         user_text=ctx.transcript.user_text,
         replies=sum(isinstance(message, AssistantMessage) for message in own),
         now_unix_ms=ctx.now_unix_ms,
+        context=ctx.agent.context,
     )
 
 

@@ -146,3 +146,20 @@ async def test_an_overload_is_unavailable_before_and_within_the_stream() -> None
         replied, _ = await ask(CLAUDE, answer)
         assert replied.error is not None
         assert replied.error.kind is FailureKind.UNAVAILABLE
+
+
+async def test_blocks_of_context_stand_between_the_instructions_and_the_time() -> None:
+    """C148: each is a part of its own, and what is cached reaches to the last of them."""
+    _, asked = await ask(
+        CLAUDE,
+        claude(HELLO),
+        cache_hint=CacheHint.STABLE_PREFIX,
+        now_unix_ms=1_795_953_600_000,
+        context=("<a>é</a>", "<b></b>"),
+    )
+    assert [(block["text"], "cache_control" in block) for block in asked["system"]] == [
+        ("Be brief.", False),
+        ("<a>é</a>", False),
+        ("<b></b>", True),
+        ("The time is 2026-11-29T12:00:00Z, a Sunday.", False),
+    ]

@@ -207,6 +207,14 @@ async def test_the_request_holds_instructions_time_tools_and_key() -> None:
     assert json.dumps(asked.body).count("look_up") == 1
 
 
+async def test_a_single_system_text_joins_blocks_of_context_by_one_blank_line() -> None:
+    """C148."""
+    async with asking(CHAT, chat(HELLO, END)) as (provider, server):
+        await reply(provider, replace(REQUEST, context=("<a>é</a>", "<b></b>")))
+    system = {"role": "system", "content": "Be brief.\n\n<a>é</a>\n\n<b></b>"}
+    assert server.asked[0].body["messages"][0] == system
+
+
 async def test_openai_itself_is_asked_through_its_chat_api_with_its_key() -> None:
     async with asking("openai:gpt-x", chat(HELLO, END)) as (provider, server):
         replied = await reply(provider, REQUEST)

@@ -194,7 +194,6 @@ def test_what_does_not_hold_is_named(case: Case) -> None:
 
 LATER = [
     Case("memory", {"memory": {"enabled": True}}, ("/memory",)),
-    Case("skills", {"skills": {"enabled": True}}, ("/skills",)),
     Case("uploads", {"attachments_policy": {"max_bytes": 1}}, ("/attachments_policy",)),
 ]
 

@@ -52,8 +52,7 @@ class ApiDriver:
         clock = PlayedClock()
         toolbox = Toolbox(
             ToolRegistry(builtin_tools(clock, OutboundHttp(), shell=shell)),
-            files=world.store.workspace,
-            search=world.store.tool_search,
+            store=world.store,
             clock=clock,
             roots=roots,
         )

@@ -27,6 +27,7 @@ from app.service.keys import Keys
 from app.service.mcp_servers import McpServers
 from app.service.questions import Questions
 from app.service.runs import Runs
+from app.service.skills import Skills
 from app.service.statements import Statements
 from app.service.streams import StreamLimits, Streams
 from app.service.subscriptions import Subscriptions
@@ -195,7 +196,10 @@ def edge_of(
     providers = ProviderDirectory(clock)
     registry = ToolRegistry(builtin_tools(clock, OutboundHttp()))
     toolbox = Toolbox(
-        registry, files=store.workspace, search=store.tool_search, clock=clock, calls=calls
+        registry,
+        store=store,
+        clock=clock,
+        calls=calls,
     )
     binder = Binder(toolbox=toolbox, providers=providers, servers=servers)
     wakeups = Wakeups(clock)
@@ -216,6 +220,7 @@ def edge_of(
         statements=statements,
         runs=Runs(database=database, clock=clock, wakeups=wakeups, open_runs=open_runs),
         artifacts=Artifacts(clock),
+        skills=Skills(clock),
         tools=ToolListing(toolbox),
         streams=Streams(
             database=database,

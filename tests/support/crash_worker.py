@@ -42,7 +42,7 @@ async def driver_on(store: Store, leases: Leases, *, host: str) -> AsyncIterator
     """A driver with the built-in tools, which may reach the host, and the script model."""
     clock, http = SystemClock(), OutboundHttp((host,))
     registry = ToolRegistry(builtin_tools(clock, http))
-    toolbox = Toolbox(registry, files=store.workspace, search=store.tool_search, clock=clock)
+    toolbox = Toolbox(registry, store=store, clock=clock)
     try:
         yield Driver(
             database=store.database,

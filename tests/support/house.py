@@ -141,8 +141,7 @@ class House:
         self.script = RecordedScript(self.clock)
         toolbox = Toolbox(
             ToolRegistry(self.tools.registered()),
-            files=self.store.workspace,
-            search=self.store.tool_search,
+            store=self.store,
             clock=self.clock,
             calls=self.reach,
         )

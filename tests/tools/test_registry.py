@@ -47,6 +47,9 @@ TABLE = [
         asks=True,
         viable=False,
     ),
+    Row("skill_search", {"local-read"}),
+    Row("skill_get", {"local-read"}),
+    Row("skill_list", {"local-read"}),
 ]
 
 

@@ -13,9 +13,13 @@ from app.tools.builtin.files_write import FILES_WRITE
 from app.tools.builtin.http_fetch import http_fetch
 from app.tools.builtin.http_post import http_post
 from app.tools.builtin.shell_exec import shell_exec
+from app.tools.builtin.skill_get import skill_get
+from app.tools.builtin.skill_list import skill_list
+from app.tools.builtin.skill_search import skill_search
 from app.tools.shell import NoShell
 
 if TYPE_CHECKING:
+    from app.runctx.skill_reader import RunSkills
     from app.tools.http import OutboundHttp
     from app.tools.registry import RegisteredTool
     from app.tools.shell import ShellRunner
@@ -38,4 +42,10 @@ def builtin_tools(
         http_fetch(http),
         http_post(http),
         shell_exec(shell),
+        *skill_tools(None),
     )
+
+
+def skill_tools(skills: RunSkills | None) -> tuple[RegisteredTool, ...]:
+    """The tools that read skills, bound to those of a run; of no run they read none."""
+    return (skill_search(skills), skill_get(skills), skill_list(skills))

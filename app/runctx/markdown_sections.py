@@ -1,0 +1,49 @@
+"""The Markdown of a SKILL.md in pieces, cut before each second-level heading. Pure.
+
+The pieces in file order are the text, to the letter. A heading inside a code fence cuts nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+_HEADING: Final = re.compile(r" {0,3}##(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*$")
+_FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})(.*)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A piece with its heading; what stands before the first one has none."""
+
+    title: str
+    text: str
+
+
+def sections(text: str) -> list[Section]:
+    """The pieces, none of them blank but where all is; blank lines belong to what follows."""
+    found: list[Section] = []
+    title, piece, fence = "", "", ""
+    for line in text.splitlines(keepends=True):
+        bare = line.rstrip("\r\n")
+        heading = None if fence else _HEADING.match(bare)
+        if heading is not None:
+            if piece.strip():
+                found.append(Section(title, piece))
+                piece = ""
+            title = heading[1] or ""
+        fence = _fence_after(fence, bare)
+        piece += line
+    return [*found, Section(title, piece)] if piece else found
+
+
+def _fence_after(fence: str, line: str) -> str:
+    """The fence that is open behind the line, given the one that is open before it."""
+    mark = _FENCE.match(line)
+    if mark is None:
+        return fence
+    if not fence:
+        return "" if mark[1][0] == "`" and "`" in mark[2] else mark[1]
+    closes = mark[1].startswith(fence) and not mark[2].strip()
+    return "" if closes else fence

@@ -1,0 +1,46 @@
+"""Markdown in pieces (run-context.md 6)."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from app.runctx.markdown_sections import sections
+
+
+def test_a_text_is_cut_before_each_second_level_heading() -> None:
+    text = "# One\nfirst\n\n## Two ##\na\n### Three\nb\n##\nrest"
+    assert [(one.title, one.text) for one in sections(text)] == [
+        ("", "# One\nfirst\n\n"),
+        ("Two", "## Two ##\na\n### Three\nb\n"),
+        ("", "##\nrest"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "fenced",
+    [
+        "```\n## no\n```\n",
+        "~~~~ md\n## no\n~~~\n## no\n~~~~~\n",
+        "```sh\n## no\n```  x\n## no\n",
+        "   ```\n## no\n   ```\n",
+    ],
+)
+def test_a_heading_inside_a_fence_cuts_nothing(fenced: str) -> None:
+    assert [one.text for one in sections(f"a\n{fenced}")] == [f"a\n{fenced}"]
+
+
+@pytest.mark.parametrize("line", ["##no", "    ## code", "### Three", "a ## b"])
+def test_what_looks_like_a_heading_cuts_nothing(line: str) -> None:
+    assert len(sections(f"a\n{line}\n")) == 1
+
+
+def test_blank_lines_belong_to_what_follows() -> None:
+    assert [one.text for one in sections("\n\n## A\nx\n")] == ["\n\n## A\nx\n"]
+
+
+@given(some.text(alphabet="#`~ \n\r\tab", max_size=80))
+def test_the_pieces_in_order_are_the_text(text: str) -> None:
+    """C139."""
+    assert "".join(one.text for one in sections(text)) == text
