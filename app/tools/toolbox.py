@@ -75,7 +75,9 @@ class Toolbox:
             names,
             consent=rules.consent,
             workspace=self._workspace(tenant, conversation_id),
-            worker_workspace=lambda scope: self._workspace(tenant, worker_place(scope)),
+            worker_workspace=lambda scope: self._workspace(
+                tenant, conversation_id, place=worker_place(scope)
+            ),
         )
         if escape_hatch:
             executor = HatchedExecutor(executor, names, search=self._store.tool_search)
@@ -115,8 +117,12 @@ class Toolbox:
         """The way of a conversation's files into the workspaces of its workers."""
         return SharedWorkspace(self._store.workspace(tenant), conversation_id)
 
-    def _workspace(self, tenant: str, place: str) -> RootedWorkspace:
-        files = ConversationWorkspace(self._store.workspace(tenant), place, clock=self._clock)
+    def _workspace(
+        self, tenant: str, conversation_id: str, *, place: str | None = None
+    ) -> RootedWorkspace:
+        files = ConversationWorkspace(
+            self._store.workspace(tenant), conversation_id, clock=self._clock, place=place
+        )
         return RootedWorkspace(files, self._roots)
 
     def _with(self, servers: Iterable[McpServerRecord]) -> ToolRegistry:

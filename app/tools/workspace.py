@@ -23,31 +23,43 @@ MAX_WORKSPACE_BYTES: Final = 200 * 1024 * 1024
 
 
 class ConversationWorkspace:
-    """Binds the store's files of a tenant to a conversation."""
+    """Binds the store's files of a tenant to a conversation.
 
-    def __init__(self, store: WorkspaceStore, conversation_id: str, *, clock: Clock) -> None:
+    A worker's files lie in a `place` of their own; artifacts are the conversation's for everybody
+    in it, or a worker could not read what was kept of its own results.
+    """
+
+    def __init__(
+        self,
+        store: WorkspaceStore,
+        conversation_id: str,
+        *,
+        clock: Clock,
+        place: str | None = None,
+    ) -> None:
         self._store = store
         self._conversation_id = conversation_id
+        self._place = conversation_id if place is None else place
         self._clock = clock
 
     async def list(self, place: str = ROOT) -> Sequence[FileEntry]:
         """The files at or below a place, by path."""
         entries = [
             entry
-            for entry in await self._store.list_files(self._conversation_id)
+            for entry in await self._store.list_files(self._place)
             if place in {ROOT, entry.path} or entry.path.startswith(f"{place}/")
         ]
         return sorted(entries, key=lambda entry: entry.path)
 
     async def read(self, path: str) -> tuple[bytes, Trust] | None:
         """Content and tag of a file; None if there is none."""
-        file = await self._store.read_file(self._conversation_id, _inside(path))
+        file = await self._store.read_file(self._place, _inside(path))
         return None if file is None else (file.content, Trust.from_byte(file.trust))
 
     async def write(self, path: str, content: bytes, trust: Trust) -> None:
         """Create or replace a file. Raises WorkspaceFull."""
         written = await self._store.write_file(
-            self._conversation_id,
+            self._place,
             self._file(path, content, trust),
             max_total_bytes=MAX_WORKSPACE_BYTES,
         )
@@ -55,14 +67,14 @@ class ConversationWorkspace:
 
     async def delete(self, path: str) -> bool:
         """Remove a file; False if there was none."""
-        return await self._store.delete_file(self._conversation_id, _inside(path))
+        return await self._store.delete_file(self._place, _inside(path))
 
     async def change(
         self, written: AsyncIterable[tuple[str, bytes]], deleted: Sequence[str], trust: Trust
     ) -> None:
         """Write and remove files, all or none. Raises WorkspaceFull."""
         changed = await self._store.change_files(
-            self._conversation_id,
+            self._place,
             (self._file(path, content, trust) async for path, content in written),
             [_inside(path) for path in deleted],
             max_total_bytes=MAX_WORKSPACE_BYTES,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -10,16 +11,21 @@ import pytest
 from app.ids import Identity
 from app.policy.capability import Capability
 from app.policy.consent import ConsentRules
+from app.policy.dispatch import CallRules
 from app.policy.taint import Trust
 from app.runctx.shapes import ArtifactRef
 from app.tools.builtin.artifact_read import ARTIFACT_READ
 from app.tools.executor import ScopedExecutor
 from app.tools.registry import ToolRegistry
 from app.tools.sandbox_roots import RootedWorkspace
+from app.tools.toolbox import Toolbox
 from app.tools.workspace import ConversationWorkspace
+from app.turn.ports import WorkerScope
 from tests.tools.played import FilesInMemory, FixedClock, invocation, result_of
 
 if TYPE_CHECKING:
+    from app.runctx.ports import SkillStore
+    from app.tools.ports import ToolSearch
     from app.turn.ports import ToolOutcome
 
 
@@ -89,3 +95,36 @@ def test_it_reads_and_does_no_more() -> None:
     assert tools.required_capabilities("artifact_read") == {Capability.LOCAL_READ}
     assert not tools.ingests_untrusted_content("artifact_read")
     assert not tools.needs_approval("artifact_read")
+
+
+@dataclass
+class FilesAlone:
+    """The port `ToolStore` of a deployment in which nothing but files is used."""
+
+    files: FilesInMemory
+
+    def workspace(self, tenant: str) -> FilesInMemory:
+        return self.files
+
+    def skills(self, tenant: str) -> SkillStore:
+        raise AssertionError(tenant)
+
+    @property
+    def tool_search(self) -> ToolSearch:
+        raise AssertionError
+
+
+async def test_a_worker_reads_what_was_kept_of_its_own_results() -> None:
+    """turn.md 3.5: the marker names an artifact that whoever is shown it can read."""
+    files = FilesInMemory()
+    files.artifacts[("conv_1", "art_1")] = (ref("conv_1"), b"kept whole")
+    toolbox = Toolbox(ToolRegistry([ARTIFACT_READ]), store=FilesAlone(files), clock=FixedClock())
+    tools = toolbox.executor(
+        tenant="acme",
+        conversation_id="conv_1",
+        names=["artifact_read"],
+        rules=CallRules(),
+        escape_hatch=False,
+    ).for_worker(WorkerScope("run_1", "call_1_1_0", ("artifact_read",)))
+    outcome = await tools.execute(invocation("artifact_read", {"artifact_id": "art_1"}))
+    assert "kept whole" in outcome.text
