@@ -282,3 +282,25 @@ async def test_full_text_finds_what_no_name_does(played: Played) -> None:
     await played.run('call skill_search {"query":"rotate certificate & | !("}\n---\nsay done')
     found = [(one["name"], one["score"]) for one in played.results[0]["skills"]]
     assert found == [("beta", 0.8), ("alpha", 0.7871)]
+
+
+async def test_an_altered_context_ends_a_resumed_run_before_the_model_is_asked(
+    world: ApiWorld, played: Played
+) -> None:
+    """C163."""
+    alice = played.person
+    key = await alice.key(KEY)
+    await alice.put("/v1/skills/deploy", body())
+    agent = {"tools": [*TOOLS, "clock_now"], "approval": {"clock_now": "ask"}}
+    run = await played.run("call clock_now {}\n---\nsay done", **agent)
+    async with world.store.pool.acquire() as connection, connection.transaction():
+        await connection.execute("SET LOCAL session_replication_role = replica")
+        await connection.execute(
+            "UPDATE events SET private = private || ' ' WHERE run_id = $1 AND type = $2",
+            run["id"],
+            "context.assembled",
+        )
+    await decide(alice, key, run["pause"]["approvals"][0]["id"], "approve")
+    run = await played.worker.until_idle(alice, run)
+    assert (run["status"], run["error"]["code"]) == ("failed", "runtime_fetch_error")
+    assert len(played.contexts) == 1
