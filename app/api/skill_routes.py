@@ -32,9 +32,10 @@ ZIP: Final = "application/zip"
 _ZIP_TYPES: Final = frozenset({ZIP, "application/x-zip-compressed", OCTETS})
 _UNPACKED: Final = "turngate.unpacked"
 _NAME: Final = re.compile(SKILL_NAME)
+# Generators of clients know octets and no zip, so the description names what both sides take.
 _BODY: Final[dict[str, Any]] = {
     "required": True,
-    "content": {ZIP: {"schema": {"type": "string", "format": "binary"}}},
+    "content": {OCTETS: {"schema": {"type": "string", "format": "binary"}}},
 }
 
 
