@@ -54,7 +54,7 @@ unit:
 bench: install
 	$(BIN)/turngate bench
 
-# Takes a quarter of an hour; says which conditions of the gate no test holds.
+# Takes half an hour on two cores; says which conditions of the gate no test holds.
 mutants: install tools
 	$(BIN)/python -m bench.mutants
 

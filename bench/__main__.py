@@ -1,4 +1,4 @@
-"""`make bench`: every measure, in under three minutes. `--write` puts them into the document."""
+"""`make bench`: every measure, in a minute or two. `--write` puts them into the document."""
 
 from __future__ import annotations
 
