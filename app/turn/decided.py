@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from app.turn.call import OpenCall
     from app.turn.context import TurnCtx
     from app.turn.options import ApprovalDecision
+    from app.turn.ports import ToolSpec
     from app.turn.transcript import LoggedCall
 
 
@@ -184,9 +185,14 @@ async def _refused(ctx: TurnCtx, call: OpenCall, args: Arguments) -> Settle | No
     return None
 
 
+def _spec(ctx: TurnCtx, call: OpenCall) -> ToolSpec | None:
+    """The tool as it is defined now, advertised or not."""
+    return ctx.specs.get(call.tool) or ctx.tools.spec(call.tool)
+
+
 def schema_problems(ctx: TurnCtx, call: OpenCall, args: Arguments) -> tuple[str, ...]:
     """What about the arguments does not fit the tool's schema."""
-    spec = ctx.specs.get(call.tool) or ctx.tools.spec(call.tool)
+    spec = _spec(ctx, call)
     return () if spec is None else ctx.schemas.problems(spec, args.value)
 
 
@@ -194,7 +200,7 @@ def _is_redefined(ctx: TurnCtx, call: OpenCall, decision: ApprovalDecision) -> b
     """Whether the tool is no longer what the person was shown, so that nothing is authorised."""
     if decision.definition_digest is None:
         return False
-    spec = ctx.specs.get(call.tool) or ctx.tools.spec(call.tool)
+    spec = _spec(ctx, call)
     return spec is None or spec.definition_digest != decision.definition_digest
 
 

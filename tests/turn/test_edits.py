@@ -294,3 +294,14 @@ async def test_a_digest_that_equals_the_signed_one_lets_the_call_run() -> None:
     decision = replace(approve(first.pending_approvals[0]), effective_sha256=DIGEST_OF_1)
     await world.turn(approval_decisions=[decision])
     assert world.tools.ran == ["post"]
+
+
+async def test_an_approved_call_of_a_tool_that_is_not_advertised_is_not_redefined() -> None:
+    """turn.md 4.2: a dangling call runs if the executor owns it, advertised or not."""
+    hidden = MemoryTool("post", POST, asks=True, advertised=False)
+    world = World([reply(called("c1", "post", {})), reply(said("ok"))], hidden)
+    first = await world.turn()
+    (pending,) = first.pending_approvals
+    decision = replace(approve(pending), definition_digest=pending.definition_digest)
+    result = await world.turn(approval_decisions=[decision])
+    assert (result.pending_approvals, world.tools.ran) == ((), ["post"])
