@@ -1,7 +1,8 @@
 """The context of a run, over ports: its skills, its files and its stored answer, so far.
 
 - `answer` builds and validates the terminal answer, and is the only place that does
-- `ports` is what the room needs of stores, `shapes` and `skill` the values that go through them
+- `ports` is what the room needs of stores, `shapes`, `memory` and `skill` the values that go
+  through them
 - `skill_reader` reads the skills of one run, fixed when it began: `skill_directory` says which and
   in which order, `skill_search` how they rank, `skill_budget` what fits, `redaction` what is untold
 - `skill_archive` opens a zip of skills, `skill_folder` makes one of a folder, by way of

@@ -12,6 +12,15 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from app.ids import Identity
+    from app.runctx.memory import (
+        ConversationTurn,
+        Health,
+        LLMContextPatch,
+        MemoryState,
+        RecallScope,
+        SearchResult,
+        TurnWritten,
+    )
     from app.runctx.shapes import ArtifactRef, NewArtifact
     from app.runctx.skill import Skill, SkillCard
 
@@ -62,4 +71,60 @@ class SkillStore(Protocol):
     async def file(self, identity: Identity, card: SkillCard, path: str) -> bytes | None: ...
     async def server_tools(self) -> Sequence[str]:
         """The names of all tools of the tenant's MCP servers."""
+        ...
+
+
+class MemoryStore(Protocol):
+    """What sessions remember (run-context.md 5). After `aclose` all raise StoreClosed."""
+
+    async def add_turn(self, identity: Identity, turn: ConversationTurn) -> TurnWritten:
+        """Store a finished exchange. The turn of one run is stored once."""
+        ...
+
+    async def get_llm_context(self, identity: Identity) -> LLMContextPatch: ...
+    async def search_turns(
+        self, identity: Identity, query: str, *, top_k: int, scope: RecallScope
+    ) -> SearchResult:
+        """Turns by meaning, best first. Raises EmptyQuery, SemanticDisabled, EmbedderMismatch."""
+        ...
+
+    async def estimate_tokens(self, identity: Identity) -> int: ...
+    async def flush(self, identity: Identity) -> None:
+        """Forget turns, vectors, summary and queue."""
+        ...
+
+    async def health(self, identity: Identity) -> Health: ...
+    async def export_state(self, identity: Identity) -> MemoryState: ...
+    async def import_state(self, identity: Identity, state: MemoryState) -> None:
+        """Put a session's memory back. Raises MemoryStateMismatch."""
+        ...
+
+    async def aclose(self) -> None: ...
+
+
+class Embedder(Protocol):
+    """Texts to vectors of unit length, in their order (run-context.md 5.4)."""
+
+    @property
+    def id(self) -> str:
+        """Names the vector space: vectors of two ids are never compared."""
+        ...
+
+    @property
+    def dimension(self) -> int: ...
+    async def embed(self, texts: Sequence[str], *, identity: Identity) -> list[list[float]]:
+        """One vector a text. Blank texts are errors; the identity is for accounting only."""
+        ...
+
+
+class Summarizer(Protocol):
+    """Condenses what will not be shown in full any more (run-context.md 5.2, 10)."""
+
+    @property
+    def model(self) -> str:
+        """What writes the summaries, as the log names it."""
+        ...
+
+    async def summarize(self, prior: str, items: Sequence[str], *, identity: Identity) -> str:
+        """The prior summary with the items merged in. Blank text is a failure of its own."""
         ...

@@ -78,7 +78,7 @@ def lowered_guards(spec: AgentSpec) -> tuple[str, ...]:
     lowered = {
         "/grant_policy/taint_resilient": bool(spec.grant_policy.taint_resilient),
         "/attachments_policy/uploads_trusted": bool(spec.attachments_policy.get("uploads_trusted")),
-        "/memory/caller_memory_trusted": bool(spec.memory.get("caller_memory_trusted")),
+        "/memory/caller_memory_trusted": spec.memory.caller_memory_trusted,
     }
     return tuple(pointer for pointer, is_lowered in lowered.items() if is_lowered)
 

@@ -20,6 +20,7 @@ from pydantic import (
 )
 
 from app.engine.arguments import canonical_bytes, sha256_hex
+from app.runctx.memory import RecallScope, Strategy
 from app.runctx.skill import MAX_ENTRIES, SKILL_TOOLS, Selection, SkillSettings
 
 MAX_STEPS: Final = 1000
@@ -126,7 +127,17 @@ class Delegate(Member):
     share_in: Annotated[list[Name], Field(max_length=_MANY)] = []
 
 
-class SkillsMember(Member):
+class OnlyGiven(Member):
+    """A member that shows what is not as by default: an agent that says nothing shows nothing."""
+
+    @model_serializer(mode="wrap")
+    def _given(self, whole: SerializerFunctionWrapHandler) -> dict[str, JsonValue]:
+        fields = type(self).model_fields
+        given = whole(self).items()
+        return {name: one for name, one in given if getattr(self, name) != fields[name].default}
+
+
+class SkillsMember(OnlyGiven):
     """How an agent reads skills; a null `directory` is one where it has a skill tool."""
 
     directory: bool | None = None
@@ -134,12 +145,6 @@ class SkillsMember(Member):
     selection: Selection = "pinned_then_recent"
     pinned: Annotated[list[Name], Field(max_length=MAX_ENTRIES)] = []
     redact_pii: bool = False
-
-    @model_serializer(mode="wrap")
-    def _given(self, whole: SerializerFunctionWrapHandler) -> dict[str, JsonValue]:
-        """What is not as by default: an agent that says nothing of skills shows nothing of them."""
-        fields = type(self).model_fields
-        return {name: one for name, one in whole(self).items() if one != fields[name].default}
 
     @property
     def settings(self) -> SkillSettings:
@@ -150,6 +155,33 @@ class SkillsMember(Member):
             pinned=tuple(self.pinned),
             redact_personal=self.redact_pii,
         )
+
+
+class CompactionMember(Member):
+    """When the history that is replayed gets condensed (run-context.md 10)."""
+
+    enabled: bool = True
+    max_messages: Annotated[int, Field(ge=8, le=10_000)] = 80
+    keep_messages: Annotated[int, Field(ge=2, le=10_000)] = 20
+    window_share: Annotated[float, Field(ge=0.05, le=1)] = 0.75
+
+
+class MemoryMember(OnlyGiven):
+    """How an agent remembers (run-context.md 5.1)."""
+
+    strategy: Strategy = "none"
+    budget_tokens: Annotated[int, Field(ge=0, le=2**31 - 1)] = 0
+    recent_turns: Annotated[int, Field(ge=0, le=1000)] = 4
+    recovery_backlog_max: Annotated[int, Field(ge=1, le=1000)] = 16
+    retrieval: Literal["off", "semantic"] = "off"
+    top_k: Annotated[int, Field(ge=0, le=50)] = 5
+    min_score: Annotated[float, Field(ge=-1, le=1)] = 0.0
+    scope: RecallScope = "session"
+    recall_budget_bytes: Annotated[int, Field(ge=1024, le=262_144)] = 16_384
+    # Null is by the strategy: with `none` the conversation, with any other the run.
+    history: Literal["conversation", "run"] | None = None
+    caller_memory_trusted: bool = False
+    compaction: CompactionMember = CompactionMember()
 
 
 class AgentSpec(Member):
@@ -176,7 +208,7 @@ class AgentSpec(Member):
     delegate_max_fanout: Delegations | None = None
     delegate_turn_budget: Delegations | None = None
     output_schema: dict[str, JsonValue] | None = None
-    memory: dict[str, JsonValue] = {}
+    memory: MemoryMember = MemoryMember()
     skills: SkillsMember = SkillsMember()
     attachments_policy: dict[str, JsonValue] = {}
     metadata: Metadata = {}

@@ -193,7 +193,7 @@ def test_what_does_not_hold_is_named(case: Case) -> None:
 
 
 LATER = [
-    Case("memory", {"memory": {"enabled": True}}, ("/memory",)),
+    Case("memory", {"memory": {"strategy": "truncation"}}, ("/memory",)),
     Case("uploads", {"attachments_policy": {"max_bytes": 1}}, ("/attachments_policy",)),
 ]
 
@@ -220,7 +220,7 @@ LOWERED = [
     ),
     Case(
         "a trusted caller's memory",
-        {"memory": {"caller_memory_trusted": 1}},
+        {"memory": {"caller_memory_trusted": True}},
         ("/memory/caller_memory_trusted",),
     ),
 ]
