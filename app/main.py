@@ -39,7 +39,7 @@ from app.service.questions import Questions
 from app.service.rates import Rates
 from app.service.runs import Runs
 from app.service.skills import Skills
-from app.service.statements import Statements, service_key
+from app.service.statements import Statements, sealer, service_key
 from app.service.streams import StreamLimits, Streams
 from app.service.subscriptions import Subscriptions
 from app.service.supervisor import Supervisor
@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from app.service.access import KeyRing
     from app.service.clock import Clock
     from app.service.ports import Database
+    from app.store.numbering import Sealer
     from app.tools.mcp.offered import McpCalls
     from app.trust.keys import SigningKey
 
@@ -100,10 +101,12 @@ async def open_database(settings: Settings, *, migrate: bool) -> AsyncIterator[s
 
 
 @asynccontextmanager
-async def _open_store(settings: Settings, process: str, *, migrate: bool) -> AsyncIterator[Store]:
+async def _open_store(
+    settings: Settings, process: str, *, seal: Sealer, migrate: bool
+) -> AsyncIterator[Store]:
     async with (
         open_database(settings, migrate=migrate) as dsn,
-        Store.open(dsn, process=process, direct=settings.database_direct_url) as store,
+        Store.open(dsn, process=process, seal=seal, direct=settings.database_direct_url) as store,
     ):
         yield store
 
@@ -117,7 +120,8 @@ async def open_house(
     key = service_key(_secret(settings.signing_key), settings.data_dir, clock, kept=kept)
     async with AsyncExitStack() as stack:
         process = clock.mint("proc")
-        store = await stack.enter_async_context(_open_store(settings, process, migrate=migrate))
+        opening = _open_store(settings, process, seal=sealer(key), migrate=migrate)
+        store = await stack.enter_async_context(opening)
         database = store.database
         statements = await _statements(key, store, clock)
         http = OutboundHttp(settings.http_allow_hosts)
@@ -132,7 +136,6 @@ async def open_house(
             listener.listen(store.signals)
         await stack.enter_async_context(HoldSharing(holds, store.holds, clock).running())
         binder = Binder(toolbox=toolbox, providers=providers, servers=servers)
-        approvals = Approvals(database=database, clock=clock, binder=binder)
         runs = Runs(database=database, clock=clock, wakeups=wakeups, open_runs=settings.open_runs)
         streams = _streams(database, settings, subscriptions=subscriptions, holds=holds)
         edge = Edge(
@@ -140,7 +143,7 @@ async def open_house(
             clock=clock,
             access=Access(clock, issuers=_issuers(settings, clock), audience=settings.jwt_audience),
             agents=Agents(clock, catalogue=toolbox, models=providers),
-            approvals=approvals,
+            approvals=Approvals(database=database, clock=clock, binder=binder),
             conversations=Conversations(clock),
             questions=Questions(database=database, clock=clock, statements=statements),
             keys=Keys(clock),

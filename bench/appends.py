@@ -20,6 +20,7 @@ from app.service.clock import SystemClock
 from app.store.open import Store
 from bench.report import Measure
 from bench.servers import SUB, TENANT
+from tests.support.seals import SEAL
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -49,7 +50,7 @@ async def measure(report: Report, dsn: str) -> None:
     """Add the rate of appends."""
     clock = SystemClock()
     ours, base = [], []
-    async with Store.open(dsn, process="bench") as store, _table(dsn) as connection:
+    async with Store.open(dsn, seal=SEAL, process="bench") as store, _table(dsn) as connection:
         leases = [await _leased(store, clock) for _ in range(WRITERS)]
         for _ in range(ROUNDS):
             ours.append(await _appended(store, leases, clock))

@@ -13,6 +13,7 @@ from bench.decisions import AGENT
 from bench.report import Measure
 from bench.servers import TENANT
 from bench.wire import Stream
+from tests.support.seals import SEAL
 
 if TYPE_CHECKING:
     from bench.decisions import Desk
@@ -54,7 +55,7 @@ async def _conversation(desk: Desk, dsn: str, length: int) -> str:
     conversation: str = run["conversation_id"]
     said = NewEvent(TextDelta(text=TEXT), run_id=run["id"])
     clock = SystemClock()
-    async with Store.open(dsn, process="bench-fill") as store:
+    async with Store.open(dsn, seal=SEAL, process="bench-fill") as store:
         for start in range(0, length, CHUNK):
             async with store.database.transaction(TENANT) as tx:
                 await tx.lock(conversation)

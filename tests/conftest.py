@@ -17,6 +17,7 @@ from hypothesis import settings
 from app.store.embedded import EmbeddedPostgres
 from app.store.migrations import migrate
 from app.store.open import Store
+from tests.support.seals import SEAL
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -48,5 +49,5 @@ def tenant() -> str:
 @pytest_asyncio.fixture
 async def store(dsn: str) -> AsyncIterator[Store]:
     """The store, opened for one test."""
-    async with Store.open(dsn, process=f"process-{next(_numbers)}") as opened:
+    async with Store.open(dsn, seal=SEAL, process=f"process-{next(_numbers)}") as opened:
         yield opened

@@ -50,6 +50,7 @@ ANSWERS: Final[dict[str, Answer]] = {
     "agent.invalid": Answer(422, "The agent does not hold together"),
     "mcp.invalid": Answer(422, "The MCP server cannot be registered so"),
     "skill.import_invalid": Answer(422, "The skills cannot be imported"),
+    "memory.semantic_disabled": Answer(422, "There is no search by meaning"),
     "agent.unknown": Answer(422, "There is no such agent"),
     "decision.malformed": Answer(422, "This is not a decision"),
     "decision.binding": Answer(422, "The decision is about another call"),

@@ -25,6 +25,7 @@ def _tagged() -> dict[str, type[Payload]]:
 PAYLOADS: Final[dict[str, type[Payload]]] = _tagged()
 
 TERMINAL: Final = frozenset({"run.completed", "run.failed", "run.cancelled"})
+TURN_ENDS: Final = TERMINAL | {"run.paused"}
 
 
 class UnknownEventType(ValueError):

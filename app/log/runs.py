@@ -31,6 +31,19 @@ class ConversationUpdated(Payload):
     by: str
 
 
+class LogSealed(Payload):
+    """The service's signature over `count` events, the last of which has the hash `root`."""
+
+    TYPE: ClassVar[str] = "log.sealed"
+
+    from_seq: int
+    through_seq: int
+    count: int
+    root: str
+    kid: str
+    signature: str
+
+
 class AttachmentRef(Shape):
     """An artifact handed to a run, with the disposition its caller asked for."""
 

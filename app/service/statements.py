@@ -10,9 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from app.errors import Misconfigured
+from app.log.envelope import NewEvent
+from app.log.runs import LogSealed
 from app.trust.keys import CHANCE_BYTES, P256Key, derive_signing_key, read_public_jwk
 from app.trust.keys import read_signing_key as read_pem
 from app.trust.refusal import Refused, UnknownKey
+from app.trust.seal import sign_seal
 from app.trust.statement import sign_statement, verify_statement
 
 if TYPE_CHECKING:
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from app.service.clock import Clock
     from app.service.ports import ServiceKeys
     from app.trust.keys import SigningKey
+    from app.trust.seal import Seal
     from app.trust.statement import StatementKind
 
 KEY_FILE: Final = "service-key.pem"
@@ -56,6 +60,26 @@ def _read(pem: bytes, name: str) -> SigningKey:
     if isinstance(key, Refused):
         raise Misconfigured(f"{name}: {key.reason}")
     return key
+
+
+def sealer(key: SigningKey) -> Callable[[Seal], NewEvent]:
+    """What seals logs with that key. The key must be published before anything is appended."""
+    kid = key.public.thumbprint()
+
+    def sealed(seal: Seal) -> NewEvent:
+        signature = sign_seal(seal, key=key, kid=kid)
+        return NewEvent(
+            LogSealed(
+                from_seq=seal.from_seq,
+                through_seq=seal.through_seq,
+                count=seal.count,
+                root=seal.root,
+                kid=kid,
+                signature=signature,
+            )
+        )
+
+    return sealed
 
 
 class Statements:

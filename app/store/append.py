@@ -53,14 +53,15 @@ class Answer:
 _ADVANCE: Final = """
 WITH x AS (
     SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bytea[], $5::boolean[],
-        $6::bigint[], $7::boolean[], $13::text[])
-        AS x(id, expected, head, hash, tainted, generation, releases, lone_run)
+        $6::bigint[], $7::bigint[], $8::boolean[], $14::text[])
+        AS x(id, expected, head, hash, tainted, sealed, generation, releases, lone_run)
 ), l AS MATERIALIZED (
-    SELECT id, head_seq, head_hash, tainted, lease_generation, lease_owner
+    SELECT id, head_seq, head_hash, tainted, sealed_seq, lease_generation, lease_owner
     FROM conversations WHERE id = ANY($1) ORDER BY id
     FOR NO KEY UPDATE SKIP LOCKED
 ), u AS (
     UPDATE conversations c SET head_seq = x.head, head_hash = x.hash, tainted = x.tainted,
+        sealed_seq = x.sealed,
         lease_owner = CASE WHEN x.releases THEN NULL ELSE c.lease_owner END,
         lease_until = CASE WHEN x.releases THEN NULL ELSE c.lease_until END
     FROM x JOIN l ON l.id = x.id
@@ -75,19 +76,20 @@ WITH x AS (
 _OPEN: Final = """
 WITH x AS (
     SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bytea[], $5::boolean[],
-        $6::bigint[], $7::boolean[])
-        AS x(id, expected, head, hash, tainted, generation, releases)
+        $6::bigint[], $7::bigint[], $8::boolean[])
+        AS x(id, expected, head, hash, tainted, sealed, generation, releases)
 ), u AS (
     INSERT INTO conversations (id, tenant, kind, principal, participants, title, metadata, head_seq,
-        head_hash, tainted, created_at)
-    SELECT x.id, $13::text, 'user', p.principal, p.participants, p.title, p.metadata::json, x.head,
-        x.hash, x.tainted, $14::timestamptz
-    FROM x CROSS JOIN json_to_record($15::json)
+        head_hash, tainted, sealed_seq, created_at)
+    SELECT x.id, $14::text, 'user', p.principal, p.participants, p.title, p.metadata::json, x.head,
+        x.hash, x.tainted, x.sealed, $15::timestamptz
+    FROM x CROSS JOIN json_to_record($16::json)
         AS p(principal text, participants text[], title text, metadata text)
     RETURNING id, tenant
 ), l AS (
     SELECT NULL::text AS id, 0::bigint AS head_seq, ''::bytea AS head_hash, false AS tainted,
-        0::bigint AS lease_generation, NULL::text AS lease_owner WHERE false
+        0::bigint AS sealed_seq, 0::bigint AS lease_generation, NULL::text AS lease_owner
+    WHERE false
 )"""
 
 _INSERT_EVENTS: Final = """, e AS (
@@ -96,9 +98,9 @@ _INSERT_EVENTS: Final = """, e AS (
     SELECT u.tenant, u.id, e.seq, e.run_id, e.turn_id, e.step, e.type, e.trust, e.at, e.data,
         e.body, e.private, e.prev_hash, e.hash
     FROM ROWS FROM (
-            json_to_recordset($8::json) AS (conversation_id text, seq bigint, run_id text,
+            json_to_recordset($9::json) AS (conversation_id text, seq bigint, run_id text,
                 turn_id text, step bigint, type text, trust smallint, at timestamptz, data jsonb),
-            unnest($9::bytea[], $10::bytea[], $11::bytea[], $12::bytea[]))
+            unnest($10::bytea[], $11::bytea[], $12::bytea[], $13::bytea[]))
         AS e(conversation_id, seq, run_id, turn_id, step, type, trust, at, data, body, private,
             prev_hash, hash)
         JOIN u ON u.id = e.conversation_id
@@ -111,15 +113,15 @@ _CHANGE: Final = """, NAME AS (
 
 _ANSWER: Final = """
 SELECT x.id, u.id IS NOT NULL AS done, l.id IS NOT NULL AS locked, l.head_seq, l.head_hash,
-    l.tainted, l.head_seq <> x.expected AS moved, x.generation IS NULL
+    l.tainted, l.sealed_seq, l.head_seq <> x.expected AS moved, x.generation IS NULL
         OR (l.lease_generation = x.generation AND l.lease_owner IS NOT NULL) AS held
 FROM x LEFT JOIN l ON l.id = x.id LEFT JOIN u ON u.id = x.id"""
 
 # The later rounds of an append, in its transaction.
 _REACHED: Final = "WITH u AS (SELECT id, tenant FROM conversations WHERE id = ANY($1::text[]))"
 
-_ADVANCE_PARAMETERS: Final = 13
-_OPEN_PARAMETERS: Final = 15
+_ADVANCE_PARAMETERS: Final = 14
+_OPEN_PARAMETERS: Final = 16
 
 
 @lru_cache(maxsize=512)
@@ -150,14 +152,14 @@ async def write(
     """
     first = _joined(batch.plan[0] for batch in batches)
     heads = [
-        (b.conversation_id, b.before.seq, *b.after.as_row(), b.generation, b.releases)
+        (b.conversation_id, b.before.seq, *b.after.as_row(), b.lease.generation, b.lease.releases)
         for b in batches
     ]
     columns, *octets = _columns([row for batch in batches for row in batch.rows], 5)
-    arguments: list[Any] = [*_columns(heads, 7), orjson.dumps(columns).decode(), *octets]
+    arguments: list[Any] = [*_columns(heads, 8), orjson.dumps(columns).decode(), *octets]
     if opening is None:
         head, count = _ADVANCE, _ADVANCE_PARAMETERS
-        arguments.append([batch.lone_run for batch in batches])
+        arguments.append([batch.lease.lone_run for batch in batches])
     else:
         head, count = _OPEN, _OPEN_PARAMETERS
         described = _description(batches[0])
@@ -224,4 +226,4 @@ def _answer(row: asyncpg.Record) -> Answer:
         return Answer(Outcome.LOST)
     if not row["moved"]:
         return Answer(Outcome.CROWDED)
-    return Answer(Outcome.MOVED, Tail(row["head_seq"], row["head_hash"], row["tainted"]))
+    return Answer(Outcome.MOVED, Tail.of(row))

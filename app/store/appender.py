@@ -19,7 +19,7 @@ from app.errors import LeaseLost, StoreUnavailable
 from app.log.catalogue import TERMINAL
 from app.store.append import Answer, Outcome, later_rounds, write, write_later_rounds
 from app.store.connections import LOST, PASSING
-from app.store.numbering import numbered
+from app.store.numbering import UnderLease, numbered
 from app.store.ready import READY_AMONG
 from app.store.tails import read_tails
 from app.store.wakes import enqueue_wakes
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from app.log.envelope import Event, NewEvent
     from app.store.connections import Connection, SteadyConnection
-    from app.store.numbering import Batch
+    from app.store.numbering import Batch, Sealer
     from app.store.tails import Tails
 
 LANES: Final = 2
@@ -69,8 +69,10 @@ class Appender:
         lanes: Sequence[SteadyConnection],
         tails: Tails,
         *,
+        seal: Sealer,
         committed: Callable[[str, Sequence[Event]], None],
     ) -> None:
+        self._seal = seal
         self._lanes = lanes
         self._tails = tails
         self._committed = committed
@@ -181,9 +183,12 @@ class Appender:
                 key,
                 tail,
                 [(request.events, request.at) for request in requests],
-                generation=requests[0].generation,
-                releases=requests[-1].releases,
-                lone_run=None if key in crowded else _last_run(requests),
+                seal=self._seal,
+                lease=UnderLease(
+                    requests[0].generation,
+                    requests[-1].releases,
+                    None if key in crowded else _last_run(requests),
+                ),
             )
             for key, requests in sorted(group.items())
             if (tail := self._tails.get(key)) is not None
@@ -245,7 +250,7 @@ async def _commit(connection: Connection, batches: list[Batch]) -> dict[str, Ans
     if not batches:
         return {}
     later = later_rounds(batches)
-    waking = [b.conversation_id for b in batches if b.releases and b.lone_run is None]
+    waking = [b.conversation_id for b in batches if b.lease.releases and b.lease.lone_run is None]
     async with connection.transaction() if later or waking else nullcontext():
         answers = await write(connection, batches)
         done = [key for key, answer in answers.items() if answer.outcome is Outcome.DONE]

@@ -37,7 +37,8 @@ _PARTS: Final = {
     ),
     "CONVERSATION_COLUMNS": _columns(
         "c",
-        "id tenant principal participants title metadata head_seq head_hash tainted created_at",
+        "id tenant principal participants title metadata head_seq head_hash tainted sealed_seq"
+        " created_at",
     ),
     "ITS_DECISIONS": "LEFT JOIN decisions d ON d.tenant = a.tenant AND d.approval_id = a.id",
 }

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from app.log.envelope import Event
     from app.store.connections import Pool
+    from app.store.numbering import Sealer
     from app.store.tails import Tails
 
 _READY: Final = """
@@ -29,8 +30,14 @@ class StoreDatabase:
     """Sessions and transactions of any tenant."""
 
     def __init__(
-        self, pool: Pool, tails: Tails, *, committed: Callable[[str, Sequence[Event]], None]
+        self,
+        pool: Pool,
+        tails: Tails,
+        *,
+        seal: Sealer,
+        committed: Callable[[str, Sequence[Event]], None],
     ) -> None:
+        self._seal = seal
         self._pool = pool
         self._tails = tails
         self._committed = committed
@@ -48,7 +55,7 @@ class StoreDatabase:
         """Writes of the tenant; they are committed when the block ends without an error."""
         async with borrowed(self._pool) as connection:
             async with connection.transaction():
-                transaction = StoreTransaction(connection, tenant)
+                transaction = StoreTransaction(connection, tenant, seal=self._seal)
                 yield transaction
             for batch in transaction.written:
                 self._tails.see(batch.conversation_id, batch.after)

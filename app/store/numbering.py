@@ -6,48 +6,74 @@ meanwhile, the batch is numbered again on the new one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
+from app.log.catalogue import TURN_ENDS
 from app.log.envelope import placed, wire_time
 from app.store.changes import rounds
 from app.store.projection_fact import Fact
 from app.store.projections import is_projected, project
 from app.store.texts import escape, searchable
 from app.trust.chain import GENESIS, link
+from app.trust.seal import Seal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from datetime import datetime
+
+    import asyncpg
 
     from app.log.envelope import Event, NewEvent
     from app.store.changes import Change, Round
+
+    # Signs a stretch of a log; the event that says so is the next one of the log.
+    Sealer = Callable[[Seal], NewEvent]
 
 Row = tuple[dict[str, Any], bytes, bytes | None, bytes, bytes]
 
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """Where a log ends: what the next event follows, and whether any event so far taints."""
+    """Where a log ends: what the next event follows, and whether any event so far taints.
+
+    `sealed` is the last event that a seal covers, 0 before the first seal.
+    """
 
     seq: int = 0
     hash: bytes = GENESIS
     tainted: bool = False
+    sealed: int = 0
 
-    def as_row(self) -> tuple[int, bytes, bool]:
+    def as_row(self) -> tuple[int, bytes, bool, int]:
         """The tail's columns, in their order."""
-        return self.seq, self.hash, self.tainted
+        return self.seq, self.hash, self.tainted, self.sealed
+
+    @staticmethod
+    def of(row: asyncpg.Record, prefix: str = "") -> Tail:
+        """The tail of a conversation's row."""
+        names = ("head_seq", "head_hash", "tainted", "sealed_seq")
+        return Tail(*(row[prefix + name] for name in names))
+
+
+@dataclass(frozen=True, slots=True)
+class UnderLease:
+    """What an append asks of the conversation's lease, unless its row is locked, and does to it.
+
+    With a `lone_run` it is written only if no other run of the conversation is open.
+    """
+
+    generation: int | None = None
+    releases: bool = False
+    lone_run: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Numbered events of one conversation, fenced by `generation` unless its row is locked.
-
-    With a `lone_run` they are written only if no other run of the conversation is open.
-    """
+    """Numbered events of one conversation, and what they do to its projections."""
 
     conversation_id: str
     before: Tail
@@ -55,9 +81,7 @@ class Batch:
     events: tuple[Event, ...]
     rows: tuple[Row, ...]
     plan: tuple[Round, ...]
-    generation: int | None = None
-    releases: bool = False
-    lone_run: str | None = None
+    lease: UnderLease
 
 
 def whole_ms(at: datetime) -> datetime:
@@ -70,37 +94,58 @@ def numbered(
     tail: Tail,
     parts: Iterable[tuple[Sequence[NewEvent], datetime]],
     *,
-    generation: int | None = None,
-    releases: bool = False,
-    lone_run: str | None = None,
+    seal: Sealer,
+    lease: UnderLease = UnderLease(),
 ) -> Batch:
-    """Give events their place after `tail`."""
-    seq, last, tainted = tail.seq, tail.hash, tail.tainted
-    events: list[Event] = []
-    rows: list[Row] = []
-    changes: list[Change] = []
+    """Give events their place after `tail`; those that end a turn are sealed."""
+    placing = _Placing(conversation_id, tail)
     for news, moment in parts:
-        wire_at = wire_time(moment)
-        for new in news:
-            seq += 1
-            event = placed(new, conversation_id=conversation_id, seq=seq, at=wire_at)
-            before, last = last, link(last, event.body, event.private)
-            tainted = tainted or event.trust.taints
-            events.append(event)
-            rows.append(_row(event, wire_at, before, last))
-            if is_projected(new):
-                changes += project(Fact(event, new.payload, wire_at, tainted))
+        placing.put(news, wire_time(moment))
+    placing.seal(seal)
     return Batch(
         conversation_id,
         tail,
-        Tail(seq, last, tainted),
-        tuple(events),
-        tuple(rows),
-        tuple(rounds(changes)),
-        generation,
-        releases,
-        lone_run,
+        placing.tail,
+        tuple(placing.events),
+        tuple(placing.rows),
+        tuple(rounds(placing.changes)),
+        lease,
     )
+
+
+@dataclass(slots=True)
+class _Placing:
+    """The end of a log as events are put to it."""
+
+    conversation_id: str
+    tail: Tail
+    events: list[Event] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
+    at: str = ""
+
+    def put(self, news: Iterable[NewEvent], at: str) -> None:
+        """Put events at the end, as of one moment in wire time."""
+        seq, last, tainted = self.tail.seq, self.tail.hash, self.tail.tainted
+        for new in news:
+            seq += 1
+            event = placed(new, conversation_id=self.conversation_id, seq=seq, at=at)
+            before, last = last, link(last, event.body, event.private)
+            tainted = tainted or event.trust.taints
+            self.events.append(event)
+            self.rows.append(_row(event, at, before, last))
+            if is_projected(new):
+                self.changes += project(Fact(event, new.payload, at, tainted))
+        self.tail, self.at = Tail(seq, last, tainted, self.tail.sealed), at
+
+    def seal(self, sealed: Sealer) -> None:
+        """Seal everything since the last seal, if a turn has ended."""
+        if not any(event.type in TURN_ENDS for event in self.events):
+            return
+        first, last = self.tail.sealed + 1, self.tail.seq
+        stretch = Seal(self.conversation_id, first, last, last - first + 1, self.tail.hash.hex())
+        self.put([sealed(stretch)], self.at)
+        self.tail = replace(self.tail, sealed=last)
 
 
 _DATA: Final = b'"data":'

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from app.store.connections import Pool
+    from app.store.numbering import Sealer
 
 CLOSE_S: Final = 2.0
 CLAIM_POOL: Final = 4
@@ -57,11 +58,17 @@ class Store:
     @staticmethod
     @asynccontextmanager
     async def open(
-        dsn: str, *, process: str, pool_size: int = POOL_SIZE, direct: str | None = None
+        dsn: str,
+        *,
+        process: str,
+        seal: Sealer,
+        pool_size: int = POOL_SIZE,
+        direct: str | None = None,
     ) -> AsyncIterator[Store]:
         """The store of a migrated database until the block ends. Raises StoreUnavailable.
 
-        `process` is an id of this process that no other has. `direct` is the database's own address
+        `process` is an id of this process that no other has; `seal` signs logs.
+        `direct` is the database's own address
         where `dsn` is a pooler's: what listens uses it, and without it looks again and again. What
         a block raises is passed on as it is; appends that nobody has answered by the end of the
         block raise StoreUnavailable.
@@ -73,13 +80,13 @@ class Store:
         hinting = SteadyConnection(lasting)
         tails = Tails()
         signals = StoreSignals(hinting, sender=process)
-        appender = Appender(lanes, tails, committed=signals.committed)
+        appender = Appender(lanes, tails, seal=seal, committed=signals.committed)
         tasks = asyncio.TaskGroup()
         await tasks.__aenter__()
         running = [tasks.create_task(appender.run()), tasks.create_task(signals.run())]
         try:
             yield Store(
-                database=StoreDatabase(pool, tails, committed=signals.committed),
+                database=StoreDatabase(pool, tails, seal=seal, committed=signals.committed),
                 leases=StoreLeases(claiming, appender, pool),
                 queue=StoreQueue(lasting, pool),
                 signals=signals,

@@ -44,7 +44,7 @@ class Table:
     conversation: str = "conversation_id"
 
 
-_HEAD: Final = "principal, participants, title, metadata, head_seq, head_hash, tainted"
+_HEAD: Final = "principal, participants, title, metadata, head_seq, head_hash, tainted, sealed_seq"
 CONVERSATIONS: Final = Table("conversations", ("id",), f"id, {_HEAD}", "id")
 TABLES: Final = (
     CONVERSATIONS,
@@ -83,7 +83,8 @@ INSERT INTO pg_temp.conversations (id, tenant, kind, principal, participants, me
 SELECT id, tenant, kind, '', '{}', '{}', 0, $2, created_at
 FROM public.conversations WHERE id = $1"""
 _PUT_TAIL: Final = """
-UPDATE pg_temp.conversations SET head_seq = $2, head_hash = $3, tainted = $4 WHERE id = $1"""
+UPDATE pg_temp.conversations SET head_seq = $2, head_hash = $3, tainted = $4, sealed_seq = $5
+WHERE id = $1"""
 
 _EVENTS: Final = """
 SELECT conversation_id, seq, run_id, turn_id, step, type, trust, at, body, private, hash
@@ -164,7 +165,8 @@ async def _replay(connection: Connection, conversation: str) -> None:
         changes: list[Change] = []
         for row in page:
             event = records.event(row)
-            tail = Tail(event.seq, row["hash"], tail.tainted or event.trust.taints)
+            sealed = event.data["through_seq"] if event.type == "log.sealed" else tail.sealed
+            tail = Tail(event.seq, row["hash"], tail.tainted or event.trust.taints, sealed)
             try:
                 payload = parse(event.type, event.data)
             except UnknownEventType:

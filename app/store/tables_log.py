@@ -72,6 +72,7 @@ class Conversation(SQLModel, table=True):
     metadata_: dict[str, Any] = metadata()
     head_seq: int = number()
     head_hash: bytes = octets()
+    sealed_seq: int = number(default=0)
     tainted: bool = truth()
     created_at: datetime = time()
     lease_owner: str | None = text(null=True)

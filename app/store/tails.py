@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 TAILS: Final = 10_000
 
 _READ: Final = """
-SELECT id, head_seq, head_hash, tainted FROM conversations WHERE id = ANY($1::text[])"""
+SELECT id, head_seq, head_hash, tainted, sealed_seq FROM conversations WHERE id = ANY($1::text[])"""
 
 
 class Tails:
@@ -45,4 +45,4 @@ class Tails:
 async def read_tails(reader: Reader, conversation_ids: Sequence[str]) -> dict[str, Tail]:
     """The committed tails of those conversations that exist."""
     rows = await reader.fetch(_READ, conversation_ids)
-    return {row["id"]: Tail(row["head_seq"], row["head_hash"], row["tainted"]) for row in rows}
+    return {row["id"]: Tail.of(row) for row in rows}

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from app.runctx.shapes import ArtifactRef, NewArtifact
     from app.runctx.skill import Skill, SkillCard
     from app.store.connections import Connection
-    from app.store.numbering import Batch
+    from app.store.numbering import Batch, Sealer
 
 KEY_LIFETIME: Final = timedelta(hours=24)
 
@@ -106,9 +106,10 @@ WHERE tenant = $1 AND principal = $2 AND reset_at IS NULL"""
 class StoreTransaction(StoreSession):
     """One request's writes. `written` holds what was appended, to be told after the commit."""
 
-    def __init__(self, connection: Connection, tenant: str) -> None:
+    def __init__(self, connection: Connection, tenant: str, *, seal: Sealer) -> None:
         super().__init__(connection, tenant)
         self._connection = connection
+        self._seal = seal
         self._locked: dict[str, Tail] = {}
         self._opening: dict[str, Opening] = {}
         self.written: list[Batch] = []
@@ -183,7 +184,7 @@ class StoreTransaction(StoreSession):
         tail = Tail() if opening else self._locked.get(conversation_id)
         if tail is None:
             raise RuntimeError(f"{conversation_id!r} must be locked before it is appended to")
-        batch = numbered(conversation_id, tail, [(events, now)])
+        batch = numbered(conversation_id, tail, [(events, now)], seal=self._seal)
         answers = await write(self._connection, [batch], opening)
         if answers[conversation_id].outcome is not Outcome.DONE:
             raise RuntimeError(f"{conversation_id!r} moved although it was locked")
@@ -191,7 +192,7 @@ class StoreTransaction(StoreSession):
         await write_later_rounds(self._connection, [conversation_id], later)
         self._locked[conversation_id] = batch.after
         self.written.append(batch)
-        return list(batch.events)
+        return list(batch.events[: len(events)])
 
     async def append_audit(self, events: Sequence[NewEvent], *, now: datetime) -> None:
         """Append to the tenant's own log, which is opened on first use."""
@@ -313,6 +314,4 @@ class StoreTransaction(StoreSession):
 
     def _hold(self, conversation_id: str, row: asyncpg.Record, prefix: str = "") -> None:
         """Remember that a conversation is locked, and where its log ends."""
-        self._locked[conversation_id] = Tail(
-            row[f"{prefix}head_seq"], row[f"{prefix}head_hash"], row[f"{prefix}tainted"]
-        )
+        self._locked[conversation_id] = Tail.of(row, prefix)

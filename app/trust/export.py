@@ -75,6 +75,10 @@ class _Envelope(BaseModel):
     data: dict[str, Any]
 
 
+# What stands in a log where a turn ends, and is sealed with it (service.md 6).
+_TURN_ENDS: Final = frozenset({"run.paused", "run.completed", "run.failed", "run.cancelled"})
+
+
 class _Sealed(BaseModel):
     model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
 
@@ -164,6 +168,7 @@ def verify_export(lines: Iterable[bytes]) -> Report | Unreadable:
     answers = AnswerEvidence(header.tenant, header.conversation_id, own)
     audit = _Audit(header.conversation_id, Evidence(header.tenant, keys), answers, own)
     findings = [found for at, line in enumerate(rest, 2) for found in audit.findings(at, line)]
+    findings += audit.unsealed()
     return Report(len(audit.hashes), audit.evidence.decisions, findings)
 
 
@@ -179,6 +184,7 @@ class _Audit:
     seq: int = 0
     head: bytes = GENESIS
     sealed_through: int = 0
+    last_end: int = 0
 
     def findings(self, at: int, line: bytes) -> Iterator[Finding]:
         """What does not hold about the event on line `at`."""
@@ -197,6 +203,11 @@ class _Audit:
             yield Finding(where, problem)
         self.hashes[record.seq] = record.hash
 
+    def unsealed(self) -> Iterator[Finding]:
+        """The turn's end that no seal covers: whoever rewrites a log cannot seal it."""
+        if self.last_end:
+            yield Finding(f"seq {self.last_end}", "no seal covers this end of a turn")
+
     def _read_event(self, record: ChainRecord) -> _Envelope | str:
         event = read_model(_Envelope, record.body, max_depth=_EVENT_DEPTH)
         if isinstance(event, Refused):
@@ -206,8 +217,12 @@ class _Audit:
         return event
 
     def _problem(self, event: _Envelope, record: ChainRecord) -> str | None:
+        if event.type in _TURN_ENDS:
+            self.last_end = record.seq
         match event.type:
             case "log.sealed":
+                # A seal that does not hold is told as such, and once.
+                self.last_end = 0
                 sealed = match_model(_Sealed, event.data)
                 return sealed.reason if isinstance(sealed, Refused) else self._seal_problem(sealed)
             case "dispatch.mutated":

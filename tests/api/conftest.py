@@ -15,6 +15,7 @@ import pytest_asyncio
 
 from app.store.open import Store
 from tests.support.api_world import ApiWorld, api_world
+from tests.support.seals import SEAL
 from tests.support.server import Served, served
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ _tenants = count(1)
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def shared_store(dsn: str) -> AsyncIterator[Store]:
     """A store for all of these tests."""
-    async with Store.open(dsn, process="process-of-the-edge") as opened:
+    async with Store.open(dsn, seal=SEAL, process="process-of-the-edge") as opened:
         yield opened
 
 

@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
 from tests.support.api_world import problem
-from tests.support.house import SERVICE
+from tests.support.seals import SERVICE
 
 if TYPE_CHECKING:
     from tests.support.api_world import ApiWorld

@@ -13,6 +13,7 @@ from app.store.open import Store
 from app.store.rebuild import rebuild
 from tests.support.external_postgres import OLDEST, external_postgres
 from tests.support.house import House
+from tests.support.seals import SEAL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,7 +40,7 @@ def external_dsn() -> Iterator[str]:
 async def test_the_main_job_runs_on_an_external_postgres_15(external_dsn: str) -> None:
     assert await migrate(external_dsn)
     assert not await migrate(external_dsn)
-    async with Store.open(external_dsn, process="process-15") as store:
+    async with Store.open(external_dsn, seal=SEAL, process="process-15") as store:
         assert (await store.database.ready())["database"] is True
         house = House(store, "acme")
         alice = await house.person()

@@ -28,6 +28,7 @@ from tests.support.external_postgres import OLDEST, external_postgres
 from tests.support.house import House
 from tests.support.pgbouncer import PGBOUNCER, pgbouncer
 from tests.support.postgres import wake
+from tests.support.seals import SEAL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -115,7 +116,7 @@ async def test_f87_the_main_job_behind_a_pooler(addresses: Addresses) -> None:
         False,
         True,
     ]
-    async with Store.open(address, process="pooled") as store:
+    async with Store.open(address, seal=SEAL, process="pooled") as store:
         assert (await store.database.ready())["database"] is True
         await asyncio.gather(*(main_job(store, f"tenant-{n}") for n in range(6)))
     assert await rebuild(address) == []
@@ -141,8 +142,8 @@ async def test_f87_what_listens_uses_the_direct_address_or_looks_again(
     await migrate(addresses.direct)
     address = addresses.pooled + MARK
     async with (
-        Store.open(address, process="one", direct=direct) as one,
-        Store.open(address, process="two") as other,
+        Store.open(address, seal=SEAL, process="one", direct=direct) as one,
+        Store.open(address, seal=SEAL, process="two") as other,
         asyncio.TaskGroup() as tasks,
     ):
         woken = asyncio.Queue[str]()

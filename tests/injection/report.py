@@ -20,6 +20,7 @@ from app.store.open import Store
 from app.store.whereabouts import running_database
 from tests.injection.corpus import attacks, benign
 from tests.injection.playing import play_attack, play_benign
+from tests.support.seals import SEAL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -104,7 +105,7 @@ async def _write() -> None:
     with TemporaryDirectory(prefix="turngate-injection-") as folder:
         async with running_database(None, data_dir=Path(folder)) as dsn:
             await migrate(dsn)
-            async with Store.open(dsn, process="report") as store:
+            async with Store.open(dsn, seal=SEAL, process="report") as store:
                 table = (await Tally.taken(store, "acme")).table()
     text = DOCUMENT.read_text()
     DOCUMENT.write_text(text.replace(BEGIN + part(text), BEGIN + table))

@@ -24,7 +24,7 @@ TABLE = """
     question.asked question.answered run.paused tool.started tool.completed tool.failed tool.settled
     step.completed policy.rechecked call.denied_unattended dispatch.mutated retrieval.missed
     delegate.started delegate.completed session_approval.ended grant.replayed run.checkpointed
-    run.completed run.failed run.cancelled
+    run.completed run.failed run.cancelled log.sealed
     key.registered key.revoked keys.reset agent.saved agent.deleted mcp.saved mcp.deleted
     token.revoked
 """

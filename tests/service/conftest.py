@@ -9,6 +9,7 @@ import pytest_asyncio
 
 from app.store.open import Store
 from tests.support.house import House
+from tests.support.seals import SEAL
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -23,5 +24,5 @@ def house(store: Store, tenant: str) -> House:
 @pytest_asyncio.fixture
 async def other_house(house: House, dsn: str) -> AsyncIterator[House]:
     """Another process of the same service, with connections of its own."""
-    async with Store.open(dsn, process="other-house") as opened:
+    async with Store.open(dsn, seal=SEAL, process="other-house") as opened:
         yield House(opened, house.tenant, clock=house.clock, worker="worker-2")

@@ -14,6 +14,7 @@ from app.store.open import Store
 from tests.service.deaths import doomed, killed, other
 from tests.support.house import House
 from tests.support.killed import DeadlyLeases
+from tests.support.seals import SEAL
 from tests.support.stepped_clock import NOON
 
 if TYPE_CHECKING:
@@ -208,7 +209,7 @@ async def test_a_cancel_reaches_a_running_tool_at_once(house: House) -> None:
 
 async def test_a_cancel_in_another_process_reaches_it_too(house: House, dsn: str) -> None:
     await house.agent()
-    async with Store.open(dsn, process="elsewhere") as store:
+    async with Store.open(dsn, seal=SEAL, process="elsewhere") as store:
         await cancelled_by(await House(store, house.tenant).person(), house)
 
 

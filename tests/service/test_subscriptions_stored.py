@@ -13,6 +13,7 @@ from app.service import subscriptions
 from app.service.subscriptions import CaughtUp, Ended, Subscriptions
 from app.store.open import Store
 from tests.support.postgres import Talk, completed, said, started
+from tests.support.seals import SEAL
 
 if TYPE_CHECKING:
     from app.service.subscriptions import Subscription
@@ -39,7 +40,7 @@ async def test_three_readers_see_each_event_whoever_wakes_them(
 ) -> None:
     talk = await Talk(store, tenant).open()
     run = await talk.ask()
-    async with Store.open(dsn, process="reader") as other:
+    async with Store.open(dsn, seal=SEAL, process="reader") as other:
         reading = store if hints == "of the process" else other
         following = Subscriptions(reading.database)
         if hints == "lost":

@@ -18,6 +18,7 @@ from app.policy.taint import Trust
 from app.store.open import Store
 from app.trust.chain import ChainRecord, verify_chain
 from tests.support.postgres import NOON, Talk, completed, new_id, run_created, said, started
+from tests.support.seals import SEAL
 
 pytestmark = pytest.mark.postgres
 
@@ -154,7 +155,7 @@ def test_f82_any_text_is_stored_and_read_back_unchanged(dsn: str, texts: list[st
 
 
 async def _write_and_read(dsn: str, texts: list[str]) -> None:
-    async with Store.open(dsn, process="fidelity") as store:
+    async with Store.open(dsn, seal=SEAL, process="fidelity") as store:
         talk = await Talk(store, texts[0] + "t").open(title=texts[0], participants=[texts[-1]])
         run_id = await talk.ask(metadata={text: text for text in texts})
         said_by_user = MessageUser(

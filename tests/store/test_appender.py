@@ -22,6 +22,7 @@ from tests.support.postgres import (
     somebody_waits,
     started,
 )
+from tests.support.seals import SEAL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -182,7 +183,7 @@ async def test_who_still_waits_when_the_store_closes_is_told(
     store: Store, dsn: str, tenant: str
 ) -> None:
     async with store.database.transaction(tenant) as tx:
-        async with Store.open(dsn, process="closing") as closing:
+        async with Store.open(dsn, seal=SEAL, process="closing") as closing:
             ((talk, run, lease),) = await talks(closing, tenant, 1)
             await tx.lock(talk.id)
             waiting = asyncio.ensure_future(talk.write(lease, said(run, "x")))

@@ -18,6 +18,7 @@ from app.store.rebuild import rebuild
 from tests.store.test_migrations import empty
 from tests.support.house import House
 from tests.support.postgres import NOON, Talk, new_id
+from tests.support.seals import SEAL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,7 +54,7 @@ def test_f83_every_revision_leads_to_this_release_with_its_data(empty: str) -> N
 async def filled(dsn: str) -> RunRecord:
     """Runs that ended and never began, texts that nobody expects, and a run that waits."""
     await migrate(dsn)
-    async with Store.open(dsn, process="old") as store:
+    async with Store.open(dsn, seal=SEAL, process="old") as store:
         for number, text in enumerate(ODD):
             tenant = f"{text[:200]}{number}"
             talk = await Talk(store, tenant).open(title=text, participants=[text or " "])
@@ -83,7 +84,7 @@ async def logs(dsn: str) -> Sequence[tuple[object, ...]]:
 
 async def goes_on(dsn: str, waiting: RunRecord) -> str:
     """The status of the run that waited, once its person has decided."""
-    async with Store.open(dsn, process="new") as store:
+    async with Store.open(dsn, seal=SEAL, process="new") as store:
         house = House(store, "acme")
         alice = await house.person()
         await alice.approve((await house.pending(waiting))[0])

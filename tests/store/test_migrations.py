@@ -16,6 +16,7 @@ from app.errors import StoreUnavailable
 from app.store.migrations import HEAD, alembic_config, migrate
 from app.store.open import Store
 from tests.support.postgres import wake
+from tests.support.seals import SEAL
 
 pytestmark = pytest.mark.postgres
 
@@ -52,7 +53,7 @@ def test_several_replicas_migrate_an_empty_database_at_once(empty: str) -> None:
 
 def test_a_database_that_is_not_migrated_is_not_ready(empty: str) -> None:
     async def ready() -> None:
-        async with Store.open(empty, process="p") as store:
+        async with Store.open(empty, seal=SEAL, process="p") as store:
             await store.database.ready()
 
     with pytest.raises(StoreUnavailable, match="migrated"):
@@ -75,7 +76,7 @@ async def test_with_nothing_to_do_it_is_quick(dsn: str) -> None:
 
 async def test_a_migrated_database_is_ready(store: Store) -> None:
     facts = await store.database.ready()
-    assert (facts["database"], facts["migration"]) == (True, "0007")
+    assert (facts["database"], facts["migration"]) == (True, "0008")
 
 
 async def test_f85_no_table_of_ours_takes_an_order_from_a_sequence(store: Store) -> None:

@@ -23,6 +23,7 @@ from tests.support.postgres import (
     started,
     wake,
 )
+from tests.support.seals import SEAL
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -159,7 +160,7 @@ async def test_two_processes_drive_every_run_once_and_in_order(
         return handle
 
     async with (
-        Store.open(dsn, process="another") as other,
+        Store.open(dsn, seal=SEAL, process="another") as other,
         working(store, handler(store, "a")),
         working(other, handler(other, "b")),
     ):

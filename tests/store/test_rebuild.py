@@ -36,6 +36,7 @@ from tests.support.postgres import (
     tool_completed,
     tool_started,
 )
+from tests.support.seals import SEAL
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -154,7 +155,7 @@ def test_projections_equal_their_rebuild_after_any_history(
 
 
 async def _live_then_compare(dsn: str, appends: list[list[str]]) -> None:
-    async with Store.open(dsn, process="rebuild") as store:
+    async with Store.open(dsn, seal=SEAL, process="rebuild") as store:
         talk = await Talk(store, "histories").open()
         history = History(talk.id)
         for acts in appends:

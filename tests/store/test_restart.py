@@ -20,6 +20,7 @@ from app.store.open import Store
 from app.trust.chain import ChainRecord, verify_chain
 from tests.support.postgres import NOON, Talk, completed, said, started, wake
 from tests.support.postgres_user import Postmaster, wait_for_end
+from tests.support.seals import SEAL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -95,7 +96,7 @@ async def available(store: Store, talk: Talk) -> str:
 
 
 async def test_appends_survive_a_restart_in_the_middle_of_them(server: Server, tenant: str) -> None:
-    async with Store.open(server.dsn, process="appending") as store:
+    async with Store.open(server.dsn, seal=SEAL, process="appending") as store:
         talks = [await Talk(store, tenant).open() for _ in range(4)]
         runs = [await talk.ask() for talk in talks]
         leases = [await talk.claim() for talk in talks]
@@ -125,7 +126,7 @@ async def test_appends_survive_a_restart_in_the_middle_of_them(server: Server, t
 
 
 async def test_requests_are_told_and_work_again_afterwards(server: Server, tenant: str) -> None:
-    async with Store.open(server.dsn, process="requesting") as store:
+    async with Store.open(server.dsn, seal=SEAL, process="requesting") as store:
         talk = await Talk(store, tenant).open()
         await asyncio.to_thread(server.kill)
         with pytest.raises(StoreUnavailable):
@@ -142,7 +143,7 @@ async def test_requests_are_told_and_work_again_afterwards(server: Server, tenan
 
 async def test_the_queue_dispatches_again_after_a_restart(server: Server, tenant: str) -> None:
     """Also while a job of the time before is still in hand."""
-    async with Store.open(server.dsn, process="dispatching") as store:
+    async with Store.open(server.dsn, seal=SEAL, process="dispatching") as store:
         talk = await Talk(store, tenant).open()
         handled: asyncio.Queue[str] = asyncio.Queue()
         in_hand, release = asyncio.Event(), asyncio.Event()
@@ -169,8 +170,8 @@ async def test_the_queue_dispatches_again_after_a_restart(server: Server, tenant
 async def test_hints_are_sent_again_after_a_restart(server: Server, tenant: str) -> None:
     heard: set[str] = set()
     async with (
-        Store.open(server.dsn, process="hinting") as store,
-        Store.open(server.dsn, process="hinted") as other,
+        Store.open(server.dsn, seal=SEAL, process="hinting") as store,
+        Store.open(server.dsn, seal=SEAL, process="hinted") as other,
     ):
         other.signals.on_head(lambda key, _: heard.add(key))
         await server.restart()

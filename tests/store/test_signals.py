@@ -11,6 +11,7 @@ from app.store.connections import SteadyConnection
 from app.store.open import Store
 from app.store.signals import StoreSignals
 from tests.support.postgres import Talk, said
+from tests.support.seals import SEAL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +26,7 @@ async def test_other_processes_hear_of_heads_and_the_own_one_does_not(
 ) -> None:
     own: list[tuple[str, int]] = []
     heard: asyncio.Queue[tuple[str, int]] = asyncio.Queue()
-    async with Store.open(dsn, process="listener") as other:
+    async with Store.open(dsn, seal=SEAL, process="listener") as other:
         store.signals.on_head(lambda key, head: own.append((key, head)))
         other.signals.on_head(lambda key, head: heard.put_nowait((key, head)))
         talk = await Talk(store, tenant).open()

@@ -27,7 +27,7 @@ async def read(store: Store, conversation_id: str) -> list[StoredEvent]:
 
 @pytest.fixture
 async def talk(store: Store, tenant: str) -> Talk:
-    """A conversation with one finished run."""
+    """A conversation with one finished run, four events and their seal."""
     made = await Talk(store, tenant).open(title="Tea\0time")
     run_id = await made.ask()
     lease = await made.claim()
@@ -40,16 +40,16 @@ async def test_a_log_is_read_from_its_first_event_to_its_head(store: Store, talk
     async with StoredLogs(store.pool).opened(talk.id) as log:
         assert log is not None
         events = [event.record async for event in log.events()]
-        assert [event.seq for event in events] == [1, 2, 3, 4]
+        assert [event.seq for event in events] == [1, 2, 3, 4, 5]
         assert verify_chain(events) is None
-        assert log.head == (4, events[-1].hash)
+        assert log.head == (5, events[-1].hash)
         assert events[0].prev_hash == GENESIS
         assert log.tenant == talk.tenant
 
 
 async def test_the_columns_of_a_sound_log_say_what_its_events_say(store: Store, talk: Talk) -> None:
     """Text that Postgres cannot hold is stored in another form, and is still the same."""
-    assert [event.wrong_columns for event in await read(store, talk.id)] == [()] * 4
+    assert [event.wrong_columns for event in await read(store, talk.id)] == [()] * 5
 
 
 async def test_a_log_that_is_not_there_is_none(store: Store) -> None:
@@ -93,7 +93,7 @@ async def test_a_column_that_says_something_else_is_named(
     statement = f"UPDATE events SET {tampering.change}"  # noqa: S608 - the cases are our own
     await tamper(dsn, statement, talk.id, 2)
     wrong = [event.wrong_columns for event in await read(store, talk.id)]
-    assert [tuple(sorted(columns)) for columns in wrong] == [(), tampering.found, (), ()]
+    assert [tuple(sorted(columns)) for columns in wrong] == [(), tampering.found, (), (), ()]
 
 
 async def tamper(dsn: str, statement: str, conversation_id: str, seq: int) -> None:

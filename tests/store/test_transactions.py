@@ -18,6 +18,7 @@ from app.log.records import AgentRecord, KeyRecord, StoredAnswer
 from app.store import connections
 from app.store.open import Store
 from tests.support.postgres import NOON, Talk, after, new_id
+from tests.support.seals import SEAL
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -82,7 +83,7 @@ async def test_of_twenty_concurrent_senders_one_has_an_effect(
             await tx.save_answer("alice", "order", replace(ANSWER, body=mine.encode()))
             return mine
 
-    async with Store.open(dsn, process="another") as other:
+    async with Store.open(dsn, seal=SEAL, process="another") as other:
         answers = await asyncio.gather(*(send(store if n % 2 else other, n) for n in range(20)))
     assert len(set(answers)) == 1
 
@@ -91,7 +92,7 @@ async def test_a_sender_that_waits_too_long_is_told(
     dsn: str, tenant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(connections._SESSION, "lock_timeout", "50ms")
-    async with Store.open(dsn, process="impatient") as store:
+    async with Store.open(dsn, seal=SEAL, process="impatient") as store:
         async with store.database.transaction(tenant) as tx:
             await tx.claim_key("alice", "k", fingerprint="f", now=NOON)
             with pytest.raises(IdempotencyInProgress):
@@ -104,7 +105,7 @@ async def test_a_lock_that_is_waited_for_too_long_is_unavailable(
     dsn: str, tenant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(connections._SESSION, "lock_timeout", "50ms")
-    async with Store.open(dsn, process="impatient") as store:
+    async with Store.open(dsn, seal=SEAL, process="impatient") as store:
         talk = await Talk(store, tenant).open()
         async with store.database.transaction(tenant) as tx:
             await tx.lock(talk.id)

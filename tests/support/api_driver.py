@@ -20,7 +20,8 @@ from app.tools.http import OutboundHttp
 from app.tools.registry import ToolRegistry
 from app.tools.toolbox import Toolbox
 from tests.support.clock import PlayedClock
-from tests.support.house import SERVICE, Unheld
+from tests.support.house import Unheld
+from tests.support.seals import SERVICE
 from tests.trust.signer import Signer
 
 if TYPE_CHECKING:

@@ -26,8 +26,9 @@ from app.tools.builtin import builtin_tools
 from app.tools.http import OutboundHttp
 from app.tools.registry import ToolRegistry
 from app.tools.toolbox import Toolbox
-from tests.support.house import SERVICE, Unheld
+from tests.support.house import Unheld
 from tests.support.killed import DeadlyLeases
+from tests.support.seals import SEAL, SERVICE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -61,7 +62,7 @@ async def driver_on(store: Store, leases: Leases, *, host: str) -> AsyncIterator
 
 async def work(dsn: str, host: str, job: dict[str, Any]) -> None:
     """Drive the job's conversation until nothing is ready, or until the chosen append."""
-    async with Store.open(dsn, process=SystemClock().mint("proc")) as store:
+    async with Store.open(dsn, seal=SEAL, process=SystemClock().mint("proc")) as store:
         leases = store.leases if job.get("event") is None else _deadly(store, job)
         async with driver_on(store, leases, host=host) as driver:
             while (lease := await driver.claim(job["conversation"])) is not None:

@@ -44,6 +44,7 @@ from app.turn.clock import LoopClock
 from tests.support.clock import PlayedClock
 from tests.support.house_tools import CountingTools
 from tests.support.recorded_script import RecordedScript
+from tests.support.seals import SERVICE
 
 if TYPE_CHECKING:
     from app.log.envelope import Event
@@ -54,7 +55,6 @@ if TYPE_CHECKING:
 
 LEASE_S = 60.0
 # The service's own key.
-SERVICE = derive_signing_key(bytes(range(1, 41)))
 PEOPLE = frozenset({"runs:read", "runs:write", "approvals:read", "approvals:decide"})
 
 

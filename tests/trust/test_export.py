@@ -209,6 +209,16 @@ _TAMPERED = (
         _resealed(count=4),
         [Finding("seq 6", "the seal does not follow the one before it")],
     ),
+    Tampered(
+        "a seal taken away",
+        list(LOG[:5]),
+        [Finding("seq 5", "no seal covers this end of a turn")],
+    ),
+    Tampered(
+        "a log rewritten and left without its seals",
+        list(_relinked(LOG, 1, _OTHER_DATA)[:5]),
+        [Finding("seq 5", "no seal covers this end of a turn")],
+    ),
     Tampered("a seal of the future", _resealed(through_seq=2**62), [Finding("seq 6", _ROOT)]),
     Tampered(
         "a seal by an unknown key",
