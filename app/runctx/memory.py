@@ -193,7 +193,11 @@ class RecallReport:
 
 @dataclass(frozen=True, slots=True)
 class MemoryFetch:
-    """The blocks of a run's memory, and what recall did."""
+    """The blocks of a run's memory, and what recall did.
+
+    `unfolded_turns` are shown in neither window nor summary, and may be found by recall alone.
+    """
 
     blocks: MemoryBlocks | None
     report: RecallReport
+    unfolded_turns: int = 0

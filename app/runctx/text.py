@@ -1,4 +1,7 @@
-"""Texts for a prompt: JSON that nothing inside it can close (run-context.md 8.2, 8.3). Pure."""
+"""Texts for a prompt: JSON that nothing inside it can close, and texts cut to a bound. Pure.
+
+run-context.md 3.3, 8.2, 8.3.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,8 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
 MAX_DEPTH: Final = 64
+MAX_TEXT_BYTES: Final = 2048
+_CUT: Final = "…[truncated]"
 
 
 class PromptBlockUnserializable(TurngateError):
@@ -33,6 +38,15 @@ def prompt_json(value: object, *, block: str) -> str:
         sound, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
     )
     return text.replace("</", "<\\/")
+
+
+def cap_text(text: str) -> str:
+    """At most 2048 bytes of the text in UTF-8, whole code points, then the mark that it was cut."""
+    sound = without_surrogates(text)
+    raw = sound.encode()
+    if len(raw) <= MAX_TEXT_BYTES:
+        return sound
+    return raw[:MAX_TEXT_BYTES].decode(errors="ignore") + _CUT
 
 
 def without_surrogates(text: str) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from app.engine.output_schema import CompiledSchema
+from app.ids import Identity
 from app.log.queries import LogScope
 from app.log.records import ConsentRecords
 from app.service.answers import verified_answers
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from app.service.consents import Consents
     from app.service.ports import Session
     from app.service.replay import Standing
-    from app.service.run_context import RunContext
+    from app.service.run_context import KeptContext
     from app.service.statements import Statements
     from app.turn.options import VerifiedAnswer
 
@@ -46,7 +47,7 @@ class Loaded:
     consents: Consents
     answers: Sequence[VerifiedAnswer]
     asked: Mapping[str, ApprovalRecord]
-    context: RunContext
+    context: KeptContext
 
 
 class UnusableSchema(CannotStart):
@@ -79,7 +80,8 @@ class Loader:
             session, created, place=place, name=run.agent, present=lease.present
         )
         schema = _compiled(bound.agent.output_schema)
-        context = kept or await assemble(bound, place.skills_revision)
+        who = Identity(lease.tenant, run.principal, run.conversation_id, run.id)
+        context = kept or await assemble(bound, who, place.skills_revision)
         if context.blocks:
             bound = replace(bound, agent=replace(bound.agent, context=context.blocks))
         given = await _given(session, run)
@@ -93,7 +95,7 @@ class Loader:
         return Loaded(bound, schema, state, agreed, _to_open_calls(answers, state), asked, context)
 
     async def _skills_revision(
-        self, session: Session, created: Event | None, kept: RunContext | None
+        self, session: Session, created: Event | None, kept: KeptContext | None
     ) -> int | None:
         """The revision that the run's skills are fixed at; None for one that reads none."""
         if kept is not None:

@@ -17,6 +17,7 @@ from app.errors import LeaseLost, StoreUnavailable
 from app.log.envelope import NewEvent
 from app.log.runs import ContextAssembled
 from app.runctx.blocks import render_blocks
+from app.runctx.context import RunContext
 from app.runctx.projection import project_skills_directory
 from app.runctx.skill import SKILL_TOOLS
 from app.runctx.text import PromptBlockUnserializable
@@ -24,6 +25,7 @@ from app.runctx.text import PromptBlockUnserializable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from app.ids import Identity
     from app.log.envelope import Event
     from app.runctx.skill import SkillView
     from app.service.binding import Bound
@@ -42,7 +44,7 @@ class BlockUnusable(CannotStart):
 
 
 @dataclass(frozen=True, slots=True)
-class RunContext:
+class KeptContext:
     """The blocks of a run in their exact text; `skills_revision` is that of its skills, if any.
 
     `is_new`: this turn made it, and must keep it.
@@ -54,7 +56,7 @@ class RunContext:
     is_new: bool = False
 
 
-def kept_context(events: Sequence[Event]) -> RunContext | None:
+def kept_context(events: Sequence[Event]) -> KeptContext | None:
     """What was kept when the run began; None if it has not. Raises CannotStart."""
     kept = next((event for event in events if event.type == "context.assembled"), None)
     if kept is None:
@@ -64,21 +66,23 @@ def kept_context(events: Sequence[Event]) -> RunContext | None:
     if kept.private is None or sha256_hex(kept.private) != kept.data["sha256"]:
         raise CannotStart("the kept context of the run is missing or altered")
     document = orjson.loads(kept.private)
-    return RunContext(tuple(document.get("blocks", ())), document.get("skills_revision"))
+    return KeptContext(tuple(document.get("blocks", ())), document.get("skills_revision"))
 
 
-async def assemble(bound: Bound, skills_revision: int | None) -> RunContext:
+async def assemble(bound: Bound, identity: Identity, skills_revision: int | None) -> KeptContext:
     """The context of a run that begins. Raises CannotStart."""
     views = await _directory(bound)
+    directory = project_skills_directory(views)
+    context = RunContext(identity=identity, query="", goal="", skills_context=directory)
     try:
-        blocks = render_blocks(skills_context=project_skills_directory(views))
+        blocks = render_blocks(context)
     except PromptBlockUnserializable as error:
         raise BlockUnusable(str(error)) from error
-    return RunContext(blocks, skills_revision, len(views), is_new=True)
+    return KeptContext(blocks, skills_revision, len(views), is_new=True)
 
 
 def context_assembled(
-    context: RunContext, *, run_id: str, turn_id: str, history_messages: int
+    context: KeptContext, *, run_id: str, turn_id: str, history_messages: int
 ) -> NewEvent:
     """The event that keeps the context. A feature that is off adds no byte to it."""
     document: dict[str, object] = {"before_run": run_id, "history_messages": history_messages}

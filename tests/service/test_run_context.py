@@ -8,16 +8,16 @@ import pytest
 
 from app.log.envelope import Event, NewEvent, placed
 from app.log.runs import StepStarted
-from app.service.run_context import CannotStart, RunContext, context_assembled, kept_context
+from app.service.run_context import CannotStart, KeptContext, context_assembled, kept_context
 
-CONTEXT = RunContext(("<skills_context>é</skills_context>",), 7, 1, is_new=True)
+CONTEXT = KeptContext(("<skills_context>é</skills_context>",), 7, 1, is_new=True)
 
 
 def event(new: NewEvent, seq: int = 1) -> Event:
     return placed(new, conversation_id="conv_1", seq=seq, at="2026-11-29T12:00:00.000Z")
 
 
-def assembled(context: RunContext = CONTEXT) -> Event:
+def assembled(context: KeptContext = CONTEXT) -> Event:
     return event(context_assembled(context, run_id="run_1", turn_id="turn_1", history_messages=2))
 
 
@@ -27,13 +27,13 @@ def started() -> Event:
 
 
 def test_what_was_kept_is_read_back() -> None:
-    assert kept_context([assembled(), started()]) == RunContext(CONTEXT.blocks, 7)
-    assert kept_context([assembled(RunContext())]) == RunContext()
+    assert kept_context([assembled(), started()]) == KeptContext(CONTEXT.blocks, 7)
+    assert kept_context([assembled(KeptContext())]) == KeptContext()
 
 
 def test_a_feature_that_is_off_adds_no_byte() -> None:
     """C164."""
-    kept = assembled(RunContext(is_new=True))
+    kept = assembled(KeptContext(is_new=True))
     assert kept.private == b'{"before_run":"run_1","history_messages":2}'
     assert (kept.data["size_bytes"], kept.data["skills_revision"]) == (43, None)
 
