@@ -6,22 +6,16 @@ from collections.abc import Sequence
 from typing import Annotated, Literal
 
 import orjson
-from pydantic import AfterValidator, Field, JsonValue
+from pydantic import Field, JsonValue
 
 from app.api.wire import Body, Document, SparseDocument, Time, time_or_none
+from app.engine.json_text import compact_json
 from app.log.envelope import wire_time
 from app.log.payload import UsageTotals
 from app.log.records import RunRecord, RunStatus
 from app.log.runs import AttachmentRef
 from app.service.agent_spec import MAX_STEPS, Metadata, Name
 from app.service.requests import OnBusy, RunRequest
-
-
-def _none_yet(memory: JsonValue) -> JsonValue:
-    """What nothing would show to the model is refused, not dropped."""
-    if memory is not None:
-        raise ValueError("is not supported by this release yet")
-    return memory
 
 
 class TextPart(Body):
@@ -45,7 +39,7 @@ class CreateRun(Body):
     input: Annotated[str, Field(min_length=1)] | Annotated[list[TextPart], Field(min_length=1)]
     conversation_id: Name | None = None
     attachments: list[Attachment] = Field(default_factory=list, max_length=100)
-    caller_memory: Annotated[JsonValue, AfterValidator(_none_yet)] = None
+    caller_memory: JsonValue = None
     max_steps: Annotated[int, Field(ge=1, le=MAX_STEPS)] | None = None
     unattended: bool = False
     on_busy: OnBusy = "enqueue"
@@ -53,7 +47,10 @@ class CreateRun(Body):
 
     def request(self) -> RunRequest:
         """What the use case is asked for."""
-        said = self.input
+        said, memory = self.input, None
+        if "caller_memory" in self.model_fields_set:
+            # A null that was sent is a value, which the run then fails on.
+            memory = compact_json(self.caller_memory).encode()
         return RunRequest(
             agent=self.agent,
             input=(said,) if isinstance(said, str) else tuple(part.text for part in said),
@@ -62,6 +59,7 @@ class CreateRun(Body):
             unattended=self.unattended,
             on_busy=self.on_busy,
             metadata=self.metadata,
+            caller_memory=memory,
             attachments=tuple(
                 AttachmentRef(artifact_id=item.artifact_id, disposition=item.disposition)
                 for item in self.attachments

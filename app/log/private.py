@@ -2,6 +2,7 @@
 
 - `run.created`: the agent's snapshot, the JSON document of `AgentRecord.spec`.
 - `context.assembled`: the blocks of the model's context (`app.service.run_context`).
+- `message.user`: the JSON text of what the caller attached for the model to be shown, if anything.
 - `message.assistant`: the engine's form of the reply (`app.turn.reply`).
 - `run.checkpointed`: the AgentRun document.
 - `delegate.started`: what the worker was given (`app.turn.worker`).

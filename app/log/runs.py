@@ -103,11 +103,30 @@ class RunResumed(Payload):
     questions: tuple[str, ...] = ()
 
 
+class RecallFacts(Shape):
+    """Where the turns went that were found by meaning: counts and sizes."""
+
+    top_k: int
+    returned: int
+    kept: int
+    dropped_non_finite: int
+    dropped_by_floor: int
+    dropped_by_window: int
+    dropped_by_duplicate: int
+    dropped_by_budget: int
+    truncated_texts: int
+    kept_bytes: int
+    unindexed: int
+    top_score: float | None
+
+
 class ContextAssembled(Payload):
     """The model's context was built, once per run; its exact bytes lie in the private column.
 
     `skills` counts the entries of the directory as of `skills_revision`, which is null where the
-    run reads no skills.
+    run reads no skills. What is said of memory is absent where there is nothing to say: the tiers
+    that are shown, the recall, why there was none, the turns that are in neither window nor
+    summary, and the size of what the caller attached.
     """
 
     TYPE: ClassVar[str] = "context.assembled"
@@ -118,6 +137,36 @@ class ContextAssembled(Payload):
     attachments_skipped: tuple[JsonObject, ...] = ()
     skills: int = 0
     skills_revision: int | None = None
+    tiers: tuple[str, ...] = ()
+    recall: RecallFacts | None = None
+    recall_skipped: Literal["empty_query"] | None = None
+    unfolded_turns: int = 0
+    caller_memory_bytes: int = 0
+
+    _OF_MEMORY: ClassVar = (
+        "tiers",
+        "recall",
+        "recall_skipped",
+        "unfolded_turns",
+        "caller_memory_bytes",
+    )
+
+    @override
+    def wire(self) -> dict[str, Any]:
+        """The JSON-ready `data` member, without what memory has nothing to say of."""
+        silent = {name for name in self._OF_MEMORY if not getattr(self, name)}
+        return self.model_dump(mode="json", exclude=silent)
+
+
+class MemoryWritten(Payload):
+    """The finished exchange was remembered, or not: then `error` says why (run-context.md 9.2)."""
+
+    TYPE: ClassVar[str] = "memory.written"
+
+    written: bool
+    turn_id: str | None = None
+    health: Literal["healthy", "retry", "degraded", "recovering"] | None = None
+    error: str | None = None
 
 
 class RunPaused(Payload):

@@ -7,7 +7,8 @@
   in which order, `skill_search` how they rank, `skill_budget` what fits, `redaction` what is untold
 - `skill_archive` opens a zip of skills, `skill_folder` makes one of a folder, by way of
   `front_matter` and `markdown_sections`
-- `fetch` asks memory, `caller_memory` adds what a client attached, and a `context` holds it all
+- `assemble` makes the `context` of a run: `fetch` asks memory, `caller_memory` adds what a client
+  attached
 - `projection` makes values for a prompt, `blocks` the text of its blocks, `text` their JSON
 - `mime` says what a file is declared as, and what its bytes say
 """

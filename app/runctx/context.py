@@ -15,6 +15,7 @@ from app.runctx.memory import RecallReport
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from datetime import datetime
 
     from pydantic import JsonValue
 
@@ -28,6 +29,7 @@ class ContextFacts:
     """What the parts did, without content: counts and sizes."""
 
     recall: RecallReport = field(default_factory=RecallReport)
+    tiers: tuple[str, ...] = ()
     unfolded_turns: int = 0
     skills: int = 0
     caller_memory_bytes: int = 0
@@ -35,14 +37,19 @@ class ContextFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunContext:
-    """What one run is shown. `query` is what memory was asked, `goal` what the run is about."""
+    """What one run is shown, as of `at`. `query` is what memory was asked, `goal` what it is about.
+
+    `tools` are their schemas alone.
+    """
 
     identity: Identity
     query: str
     goal: str
+    at: datetime
     memory_blocks: MemoryBlocks | None = None
     skills_context: Sequence[JsonValue] | None = None
     session_artifacts: Sequence[JsonValue] | None = None
+    tools: Sequence[JsonValue] | None = None
     output_schema: CompiledSchema | None = None
     budget: Mapping[str, JsonValue] | None = None
     planning_hints: Mapping[str, JsonValue] | None = None

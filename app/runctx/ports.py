@@ -9,7 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
+
+    from pydantic import JsonValue
 
     from app.ids import Identity
     from app.runctx.memory import (
@@ -71,6 +73,14 @@ class SkillStore(Protocol):
     async def file(self, identity: Identity, card: SkillCard, path: str) -> bytes | None: ...
     async def server_tools(self) -> Sequence[str]:
         """The names of all tools of the tenant's MCP servers."""
+        ...
+
+
+class ToolCatalog(Protocol):
+    """The tools of a run, as far as its context tells of them."""
+
+    def schemas(self, scopes: Collection[str] | None) -> Sequence[JsonValue]:
+        """The schemas of the tools that these scopes show, of all tools where there are none."""
         ...
 
 

@@ -3,17 +3,17 @@
 It depends on ports; `app.main` chooses the adapters. No FastAPI, no SQL and no adapter is
 imported here. Where to look:
 
-- what all of it rests on: `ports` (with `skill_ports`), `clock`, `caller`, `requests`, `refusals`,
-  `reach`
+- what all of it rests on: `ports` (with `skill_ports` and `memory_ports`), `clock`, `caller`,
+  `requests`, `refusals`, `reach`
 - what the service signs itself: `statements`
 - who gets in: `access`, `rates`, and on one's own machine `development`
 - the use cases, a noun each: `agents` (with `agent_spec` and `agent_check`), `runs`,
   `conversations`, `approvals` (with `decisions`), `questions`, `keys`, `artifacts`, `event_log`,
   `tool_listing`, `skills` (with `skill_spec`), `mcp_servers` (with `mcp_spec` and `mcp_pins`)
-- one turn of a run: `supervisor` takes it up and `driver` drives it, from `loading` (with
-  `standing`, `replay`, `active_time`, `open_questions`, `history`, `binding` with `call_rules` and
-  `snapshot`, `delegates`, `run_context`, `consents` and `answers`) and `opening` past `recorder`,
-  `mutations`, `limits` and `lease_keeping` to `closing` (with `asking`); `settle` ends what is left
-  open by force, `expiry` what is past its time
+- one turn of a run: `supervisor` takes it up and `driver` drives it, a `drive` at a time, from
+  `loading` (with `standing`, `replay`, `active_time`, `open_questions`, `history`, `binding` with
+  `call_rules` and `snapshot`, `delegates`, `run_context`, `consents` and `answers`) and `opening`
+  past `recorder`, `mutations`, `limits` and `lease_keeping` to `closing` (with `asking` and
+  `remembering`); `settle` ends what is left open by force, `expiry` what is past its time
 - what readers get: `streams`, `subscriptions`, `wakeups`, and `hold` with `hold_sharing`
 """

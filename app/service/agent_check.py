@@ -19,15 +19,13 @@ from app.service.refusals import FieldFault
 from app.turn.texts import ASK_QUESTION
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from app.service.agent_spec import AgentSpec, DispatchRule
+    from app.service.agent_spec import AgentSpec, DispatchRule, Member
 
 # Members whose feature comes with a later release; until then only their defaults are taken.
-_LATER: Final = (
-    "memory",
-    "attachments_policy",
-)
+_LATER: Final = ("attachments_policy",)
+_LATER_OF_MEMORY: Final = ("strategy", "retrieval", "compaction")
 _MODELS: Final = (
     "there are script, openai:NAME, anthropic:NAME, google:NAME "
     "and the compatible:SERVER/NAME of servers that the operator names"
@@ -69,6 +67,7 @@ def faults_of(spec: AgentSpec, around: Surroundings) -> tuple[FieldFault, ...]:
         *_dispatch_faults(spec),
         *_delegate_faults(spec, around),
         *_schema_faults(spec),
+        *_memory_faults(spec),
         *_unsupported(spec),
     )
 
@@ -211,8 +210,19 @@ def _schema_faults(spec: AgentSpec) -> Iterator[FieldFault]:
         yield FieldFault("/output_schema/type", 'an answer is an "object"')
 
 
+def _memory_faults(spec: AgentSpec) -> Iterator[FieldFault]:
+    if spec.memory.strategy != "none" and spec.memory.history == "conversation":
+        reason = "with a strategy, the same turns would reach the model twice"
+        yield FieldFault("/memory/history", reason)
+
+
 def _unsupported(spec: AgentSpec) -> Iterator[FieldFault]:
     """A member that nothing would obey is refused: a rule that is passed over protects nobody."""
-    for name in _LATER:
-        if getattr(spec, name) != type(spec).model_fields[name].default:
-            yield FieldFault(f"/{name}", f"{name} is not supported by this release yet")
+    yield from _later(spec, _LATER, "")
+    yield from _later(spec.memory, _LATER_OF_MEMORY, "/memory")
+
+
+def _later(member: Member, names: Sequence[str], pointer: str) -> Iterator[FieldFault]:
+    for name in names:
+        if getattr(member, name) != type(member).model_fields[name].default:
+            yield FieldFault(f"{pointer}/{name}", f"{name} is not supported by this release yet")

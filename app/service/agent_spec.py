@@ -20,7 +20,7 @@ from pydantic import (
 )
 
 from app.engine.arguments import canonical_bytes, sha256_hex
-from app.runctx.memory import RecallScope, Strategy
+from app.runctx.memory import MemorySettings, RecallScope, RecallSettings, Strategy
 from app.runctx.skill import MAX_ENTRIES, SKILL_TOOLS, Selection, SkillSettings
 
 MAX_STEPS: Final = 1000
@@ -182,6 +182,40 @@ class MemoryMember(OnlyGiven):
     history: Literal["conversation", "run"] | None = None
     caller_memory_trusted: bool = False
     compaction: CompactionMember = CompactionMember()
+
+    @property
+    def remembers(self) -> bool:
+        """Whether turns are stored, as a window or to be found by meaning."""
+        return self.strategy != "none" or self.retrieval == "semantic"
+
+    @property
+    def replays_conversation(self) -> bool:
+        """Whether the messages of earlier runs are replayed to the model."""
+        if self.history is None:
+            return self.strategy == "none"
+        return self.history == "conversation"
+
+    @property
+    def settings(self) -> MemorySettings:
+        """The member as a store takes it."""
+        return MemorySettings(
+            strategy=self.strategy,
+            budget_tokens=self.budget_tokens,
+            recent_turns=self.recent_turns,
+            recovery_backlog_max=self.recovery_backlog_max,
+            is_semantic=self.retrieval == "semantic",
+        )
+
+    @property
+    def recall(self) -> RecallSettings:
+        """How turns are found by meaning, if they are."""
+        return RecallSettings(
+            enabled=self.retrieval == "semantic",
+            top_k=self.top_k,
+            min_score=self.min_score,
+            scope=self.scope,
+            budget_bytes=self.recall_budget_bytes,
+        )
 
 
 class AgentSpec(Member):

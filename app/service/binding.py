@@ -29,9 +29,11 @@ if TYPE_CHECKING:
     from app.log.envelope import Event
     from app.log.records import AgentRecord, ApprovalRecord
     from app.log.servers import McpServerRecord
+    from app.runctx.ports import MemoryStore
     from app.runctx.skill_reader import RunSkills
     from app.service.agent_spec import AgentSpec
     from app.service.mcp_servers import McpServers
+    from app.service.memory_ports import Memories
     from app.service.ports import Providers, Session, Toolbox
     from app.turn.ports import Provider, SharedFiles, ToolExecutor
 
@@ -44,7 +46,8 @@ class Bound:
     """Everything a turn of one run works with; `spec` is the run's snapshot.
 
     `delegates` are the workers it may have, each bound like an agent; `files` is the way of its
-    files to them, and `skills` what its skill tools read.
+    files to them, `skills` what its skill tools read, and `memory` what it remembers with, if it
+    does.
     """
 
     spec: AgentSpec
@@ -54,6 +57,7 @@ class Bound:
     files: SharedFiles | None = None
     delegates: Mapping[str, Bound] = field(default_factory=dict)
     skills: RunSkills | None = None
+    memory: MemoryStore | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +81,15 @@ class Binder:
     """
 
     def __init__(
-        self, *, toolbox: Toolbox, providers: Providers, servers: McpServers | None = None
+        self,
+        *,
+        toolbox: Toolbox,
+        providers: Providers,
+        servers: McpServers | None = None,
+        memories: Memories | None = None,
     ) -> None:
         self._toolbox = toolbox
+        self._memories = memories
         self._servers = servers
         self._providers = providers
         self._read = lru_cache(_KEPT_SPECS)(Snapshot.decode)
@@ -102,6 +112,7 @@ class Binder:
         snapshot = self._read(created.private)
         works = _Place(created.conversation_id, created.run_id or "", place)
         bound = self._bind(works, name, snapshot.spec, present=present)
+        bound = replace(bound, memory=self._memory(snapshot.spec))
         if not snapshot.delegates:
             return bound
         now = await delegates_of(session, snapshot.spec)
@@ -151,6 +162,12 @@ class Binder:
             asks_questions=ASK_QUESTION in spec.tools,
         )
         return Bound(spec, bound, executor, self._providers.provider(spec.model), skills=skills)
+
+    def _memory(self, spec: AgentSpec) -> MemoryStore | None:
+        """What the run's agent remembers with; its workers have no memory of their own."""
+        if self._memories is None or not spec.memory.remembers:
+            return None
+        return self._memories.memory(spec.memory.settings, model=spec.model)
 
     def _skills(self, place: _Place, spec: AgentSpec, names: Sequence[str]) -> RunSkills | None:
         """What an agent with these tools reads of the run's skills, if it reads any."""

@@ -16,35 +16,33 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import structlog
 
 from app.errors import LeaseLost, StoreUnavailable
-from app.log.payload import UsageTotals
+from app.log.envelope import NewEvent
+from app.log.runs import RunCompleted
+from app.policy.taint import Trust
+from app.runctx.memory import ConversationTurn
 from app.service.asking import TAINTED_BY
-from app.service.closing import Turn, closing, failed
-from app.service.delegates import descriptors
+from app.service.closing import closing, failed
+from app.service.drive import Drive
 from app.service.lease_keeping import LeaseKeeper
 from app.service.limits import DeadlinePassed, RunLimits, TokensSpent
-from app.service.mutations import SignedMutations
 from app.service.opening import attempt_began, opening
 from app.service.recorder import TurnDrained, TurnRecorder
+from app.service.remembering import remember
 from app.service.run_context import CannotStart
 from app.service.settle import settlements
 from app.service.standing import stalled_turns
-from app.turn.options import RunTurnOptions
-from app.turn.ports import CacheHint
 from app.turn.result import EndedBy
 from app.turn.run import run_turn
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
-    from datetime import datetime
 
-    from app.log.envelope import NewEvent
     from app.log.records import Lease
-    from app.service.binding import Bound
+    from app.runctx.ports import MemoryStore
     from app.service.clock import Clock
     from app.service.loading import Loaded, Loader
     from app.service.ports import Database, Leases
     from app.service.recorder import Pace
-    from app.service.replay import Standing
     from app.turn.result import TurnResult
 
 RECOVERIES: Final = 5
@@ -61,26 +59,6 @@ class DriverSettings:
     worker: str
     lease_ttl_s: float
     max_steps: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Drive:
-    """One lease being driven."""
-
-    lease: Lease
-    turn_id: str
-    began: datetime
-    loaded: Loaded
-
-    @property
-    def bound(self) -> Bound:
-        """The run's agent, ready to work."""
-        return self.loaded.bound
-
-    @property
-    def standing(self) -> Standing:
-        """Where the run stands."""
-        return self.loaded.standing
 
 
 class Driver:
@@ -176,7 +154,7 @@ class Driver:
             began = attempt_began(lease, worker=self._settings.worker)
             await self._end_by_force(lease, [began], error.code, str(error))
             return
-        drive = _Drive(lease, self._clock.mint("turn"), self._clock.now(), loaded)
+        drive = Drive(lease, self._clock.mint("turn"), self._clock.now(), loaded)
         limits = RunLimits.of(
             drive.bound.spec, usage=lease.run.usage, active_s=drive.standing.active.seconds
         )
@@ -200,10 +178,10 @@ class Driver:
     async def _loaded(self, lease: Lease) -> Loaded:
         """What the turn starts from; the lease is kept while servers are asked for their tools."""
         async with self._database.session(lease.tenant) as session:
-            loading = self._loader.load(session, lease)
+            loading = self._loader.load(session, lease, now=self._clock.now())
             return await _beside(self.keeper.heartbeat(lease), to=loading)
 
-    async def _turn(self, drive: _Drive, recorder: TurnRecorder, seconds: float | None) -> None:
+    async def _turn(self, drive: Drive, recorder: TurnRecorder, seconds: float | None) -> None:
         """Drive the turn with its text pump, heartbeat and deadline beside it; then close it."""
         try:
             result = await _beside(
@@ -224,31 +202,14 @@ class Driver:
         else:
             await self._close(drive, recorder, result)
 
-    async def _result(self, drive: _Drive, recorder: TurnRecorder) -> TurnResult:
-        run, spec = drive.lease.run, drive.bound.spec
-        cap = run.max_steps or spec.max_steps
+    async def _result(self, drive: Drive, recorder: TurnRecorder) -> TurnResult:
         transcript = drive.standing.transcript()
-        options = RunTurnOptions(
-            approval_decisions=drive.loaded.consents.unused(drive.standing.requests().values()),
-            max_steps=None if cap is None else max(1, cap - transcript.steps_before),
-            default_max_steps=self._settings.max_steps,
-            escape_hatch=spec.escape_hatch,
-            stream_tx=recorder,
-            native_search_allowed=spec.native_search,
-            session_approved_tools=drive.loaded.consents.standing,
-            question_answers=drive.loaded.answers,
-            unattended=run.unattended,
-            escalate_sandbox_denials=spec.escalate_sandbox_denials,
-            untrusted_context_seed=drive.lease.tainted,
-            dispatch_recorder=SignedMutations(
-                recorder, self._loader.statements, drive.lease, turn_id=drive.turn_id
-            ),
+        options = drive.options(
+            recorder,
+            self._loader.statements,
             clock=self._clock,
-            turn_start_unix_ms=_unix_ms(drive.standing.turn_began or drive.began),
-            cache_hint=CacheHint(spec.cache_hint),
-            delegate_descriptors=descriptors(drive.bound),
-            delegate_max_fanout=spec.delegate_max_fanout,
-            delegate_turn_budget=spec.delegate_turn_budget,
+            default_max_steps=self._settings.max_steps,
+            steps_before=transcript.steps_before,
         )
         return await run_turn(
             drive.bound.provider,
@@ -256,12 +217,12 @@ class Driver:
             drive.bound.agent,
             transcript,
             options,
-            run_id=run.id,
+            run_id=drive.lease.run.id,
             turn_id=drive.turn_id,
             journal=recorder,
         )
 
-    async def _close(self, drive: _Drive, recorder: TurnRecorder, result: TurnResult) -> None:
+    async def _close(self, drive: Drive, recorder: TurnRecorder, result: TurnResult) -> None:
         run = drive.lease.run
         left_open: list[NewEvent] = []
         tainted_by: list[int] = []
@@ -273,30 +234,38 @@ class Driver:
                 left_open = await settlements(session, run)
             if result.pending_approvals and result.met_taint:
                 tainted_by = await session.tainted_by(run.conversation_id, TAINTED_BY)
-        turn = Turn(
-            run=run,
-            turn_id=drive.turn_id,
-            bound=drive.bound,
-            schema=drive.loaded.schema,
-            machine=drive.standing.run,
-            executed=drive.standing.executed | recorder.executed,
-            asked=drive.loaded.asked,
-            questions=drive.standing.questions,
-            outdated=drive.loaded.consents.outdated,
-            worked=(
-                *map(UsageTotals.model_validate, drive.standing.worker_replies),
-                *recorder.worked,
-            ),
-        )
         try:
-            events = closing(turn, result, tainted_by=tainted_by, clock=self._clock)
+            events = closing(drive.turn(recorder), result, tainted_by=tainted_by, clock=self._clock)
         except Exception:
             # What the turn came to stands, whatever is wrong with its end.
             await recorder.record()
             raise
+        if (store := drive.bound.memory) is not None and isinstance(
+            answered := events[-1].payload, RunCompleted
+        ):
+            # A worker that takes over must find the answer that was remembered.
+            await recorder.record()
+            events[-1:-1] = [await self._remembered(store, drive, answered, result.met_taint)]
         await self._finish(drive, [*await recorder.remaining(), *left_open, *events])
 
-    async def _fail(self, drive: _Drive, recorder: TurnRecorder, code: str, message: str) -> None:
+    async def _remembered(
+        self, store: MemoryStore, drive: Drive, answered: RunCompleted, tainted: bool
+    ) -> NewEvent:
+        """The fact of the memory write; the lease is kept meanwhile."""
+        run, who = drive.lease.run, drive.identity
+        turn = ConversationTurn(
+            user_message=drive.standing.user_text,
+            assistant_response=answered.answer.answer,
+            at=self._clock.now(),
+            trust=Trust.QUARANTINED_CONTENT if tainted else Trust.TRUSTED_USER,
+            run=run.id,
+            session=run.conversation_id,
+        )
+        writing = remember(store, who, turn)
+        written = await _beside(self.keeper.heartbeat(drive.lease), to=writing)
+        return NewEvent(written, run_id=run.id, turn_id=drive.turn_id)
+
+    async def _fail(self, drive: Drive, recorder: TurnRecorder, code: str, message: str) -> None:
         await self._end_by_force(drive.lease, await recorder.remaining(), code, message)
 
     async def _end_by_force(
@@ -310,7 +279,7 @@ class Driver:
         events.append(failed(lease.run, None, code=code, message=message, usage=usage))
         await self._leases.finish(lease, events, now=self._clock.now())
 
-    async def _finish(self, drive: _Drive, events: list[NewEvent]) -> None:
+    async def _finish(self, drive: Drive, events: list[NewEvent]) -> None:
         await self._leases.finish(drive.lease, events, now=self._clock.now())
 
     async def _deadline(self, seconds: float | None) -> None:
@@ -331,8 +300,3 @@ async def _beside(*others: Coroutine[Any, Any, None], to: Coroutine[Any, Any, _T
                     task.cancel()
     except BaseExceptionGroup as failed:
         raise failed.exceptions[0] from None
-
-
-def _unix_ms(at: datetime) -> int:
-    """Milliseconds since 1970, cut as the log cuts them."""
-    return int(at.timestamp()) * 1000 + at.microsecond // 1000

@@ -96,6 +96,13 @@ def user_message(data: dict[str, Any]) -> UserMessage:
     return UserMessage(content=tuple(UserText(text=part["text"]) for part in data["content"]))
 
 
+def user_texts(messages: Iterable[Message]) -> list[str]:
+    """What users said, each message as one text; those that hold results say nothing."""
+    said = [message for message in messages if isinstance(message, UserMessage)]
+    parts = [[part.text for part in one.content if isinstance(part, UserText)] for one in said]
+    return ["\n".join(texts) for texts in parts if texts]
+
+
 def result_text(event: Event) -> str:
     """The text of a result event, as the model saw it."""
     data = event.data

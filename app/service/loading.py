@@ -16,11 +16,13 @@ from app.log.records import ConsentRecords
 from app.service.answers import verified_answers
 from app.service.binding import RunPlace
 from app.service.consents import consents
-from app.service.run_context import CannotStart, assemble, kept_context
+from app.service.history import user_texts
+from app.service.run_context import Beginning, CannotStart, assemble, kept_context
 from app.service.standing import RUN_EVENTS, opens_conversation, standing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from datetime import datetime
 
     from app.log.envelope import Event
     from app.log.records import ApprovalRecord, Lease, RunRecord
@@ -63,7 +65,7 @@ class Loader:
     binder: Binder
     statements: Statements
 
-    async def load(self, session: Session, lease: Lease) -> Loaded:
+    async def load(self, session: Session, lease: Lease, *, now: datetime) -> Loaded:
         """Everything that driving the leased run takes. Raises MissingSnapshot, CannotStart."""
         run = lease.run
         scope = LogScope(run.conversation_id, run.id)
@@ -80,16 +82,22 @@ class Loader:
             session, created, place=place, name=run.agent, present=lease.present
         )
         schema = _compiled(bound.agent.output_schema)
-        who = Identity(lease.tenant, run.principal, run.conversation_id, run.id)
-        context = kept or await assemble(bound, who, place.skills_revision)
-        if context.blocks:
-            bound = replace(bound, agent=replace(bound.agent, context=context.blocks))
         given = await _given(session, run)
         agreed = consents(run, given, bound.executor)
         answers = await verified_answers(self.statements, run, events)
         state = await standing(
-            session, run, events, decided=agreed.decided, output_schema=bound.agent.output_schema
+            session,
+            run,
+            events,
+            decided=agreed.decided,
+            output_schema=bound.agent.output_schema,
+            replays=bound.spec.memory.replays_conversation,
         )
+        context = kept or await assemble(
+            bound, _beginning(lease, events, state, place=place, now=now)
+        )
+        if context.blocks:
+            bound = replace(bound, agent=replace(bound.agent, context=context.blocks))
         by_id = {approval.id: approval for approval in given.approvals}
         asked = {call_id: by_id[request] for call_id, request in state.requests().items()}
         return Loaded(bound, schema, state, agreed, _to_open_calls(answers, state), asked, context)
@@ -101,6 +109,22 @@ class Loader:
         if kept is not None:
             return kept.skills_revision
         return await session.skills_revision() if self.binder.reads_skills(created) else None
+
+
+def _beginning(
+    lease: Lease, events: Sequence[Event], state: Standing, *, place: RunPlace, now: datetime
+) -> Beginning:
+    """The run as it begins; what its caller attached lies beside what they said."""
+    run = lease.run
+    said = next(event for event in events if event.type == "message.user")
+    return Beginning(
+        identity=Identity(lease.tenant, run.principal, run.conversation_id, run.id),
+        said=state.user_text,
+        caller_memory=said.private,
+        replayed=user_texts(state.run.input_history()),
+        skills_revision=place.skills_revision,
+        at=now,
+    )
 
 
 def _to_open_calls(

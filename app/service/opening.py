@@ -23,11 +23,11 @@ def opening(lease: Lease, loaded: Loaded, *, turn_id: str, worker: str) -> list[
     """The first events of a turn; those of a run's first turn say what its context is made of."""
     run, standing = lease.run, loaded.standing
     events = [NewEvent(_began(lease, worker, standing), run_id=run.id, turn_id=turn_id)]
-    if loaded.context.is_new:
+    if (facts := loaded.context.facts) is not None:
         history = len(standing.run.input_history())
         events.append(
             context_assembled(
-                loaded.context, run_id=run.id, turn_id=turn_id, history_messages=history
+                loaded.context, facts, run_id=run.id, turn_id=turn_id, history_messages=history
             )
         )
     return events

@@ -107,6 +107,15 @@ class AttachmentUnknown(Refusal):
     code = "attachment.unknown"
 
 
+class CallerMemoryTooLarge(Refusal):
+    """What a client attached for the model to be shown is longer than that may be."""
+
+    code = "caller_memory.too_large"
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"caller memory has at most {limit} bytes of JSON")
+
+
 class ArtifactTooLarge(Refusal):
     """A file is longer than an artifact may be; nothing of it is kept."""
 

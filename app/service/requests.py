@@ -21,7 +21,10 @@ DecisionScope = Literal["once", "session"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunRequest:
-    """A run to be created; `input` is the text of each part, `None` opens a new conversation."""
+    """A run to be created; `input` is the text of each part, `None` opens a new conversation.
+
+    `caller_memory` is the JSON text of what the model is to be shown beside it.
+    """
 
     agent: str
     input: tuple[str, ...]
@@ -31,6 +34,7 @@ class RunRequest:
     on_busy: OnBusy = "enqueue"
     metadata: dict[str, JsonValue] = field(default_factory=dict)
     attachments: tuple[AttachmentRef, ...] = ()
+    caller_memory: bytes | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -7,27 +7,29 @@ gone or altered end it (run-context.md 9.1, 9.3).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import orjson
 
 from app.engine.arguments import sha256_hex
-from app.errors import LeaseLost, StoreUnavailable
+from app.errors import LeaseLost, StoreUnavailable, TurngateError
 from app.log.envelope import NewEvent
-from app.log.runs import ContextAssembled
+from app.log.runs import ContextAssembled, RecallFacts
+from app.policy.taint import Trust
+from app.runctx.assemble import RunContextOptions, Sources, new_run_context
 from app.runctx.blocks import render_blocks
-from app.runctx.context import RunContext
-from app.runctx.projection import project_skills_directory
+from app.runctx.caller_memory import CallerMemoryInvalid, CallerMemoryTierShape
 from app.runctx.skill import SKILL_TOOLS
 from app.runctx.text import PromptBlockUnserializable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
+    from datetime import datetime
 
     from app.ids import Identity
     from app.log.envelope import Event
-    from app.runctx.skill import SkillView
+    from app.runctx.context import ContextFacts, RunContext
     from app.service.binding import Bound
 
 
@@ -47,13 +49,28 @@ class BlockUnusable(CannotStart):
 class KeptContext:
     """The blocks of a run in their exact text; `skills_revision` is that of its skills, if any.
 
-    `is_new`: this turn made it, and must keep it.
+    `facts` are there where this turn made it, and must keep it.
     """
 
     blocks: tuple[str, ...] = ()
     skills_revision: int | None = None
-    skills: int = 0
-    is_new: bool = False
+    trust: Trust = Trust.UNSPECIFIED
+    facts: ContextFacts | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beginning:
+    """A run that begins: who it acts for, what was said and attached, what is replayed, and when.
+
+    `replayed` are the user messages of earlier runs that the model is shown anyhow.
+    """
+
+    identity: Identity
+    said: str
+    caller_memory: bytes | None
+    replayed: Collection[str]
+    skills_revision: int | None
+    at: datetime
 
 
 def kept_context(events: Sequence[Event]) -> KeptContext | None:
@@ -66,23 +83,37 @@ def kept_context(events: Sequence[Event]) -> KeptContext | None:
     if kept.private is None or sha256_hex(kept.private) != kept.data["sha256"]:
         raise CannotStart("the kept context of the run is missing or altered")
     document = orjson.loads(kept.private)
-    return KeptContext(tuple(document.get("blocks", ())), document.get("skills_revision"))
+    return KeptContext(
+        tuple(document.get("blocks", ())), document.get("skills_revision"), kept.trust
+    )
 
 
-async def assemble(bound: Bound, identity: Identity, skills_revision: int | None) -> KeptContext:
+async def assemble(bound: Bound, beginning: Beginning) -> KeptContext:
     """The context of a run that begins. Raises CannotStart."""
-    views = await _directory(bound)
-    directory = project_skills_directory(views)
-    context = RunContext(identity=identity, query="", goal="", skills_context=directory)
     try:
+        context = await _context(bound, beginning)
         blocks = render_blocks(context)
-    except PromptBlockUnserializable as error:
-        raise BlockUnusable(str(error)) from error
-    return KeptContext(blocks, skills_revision, len(views), is_new=True)
+    except (StoreUnavailable, LeaseLost):
+        raise
+    except (CallerMemoryInvalid, CallerMemoryTierShape, PromptBlockUnserializable) as error:
+        raise BlockUnusable(error.message) from error
+    except Exception as error:
+        # Never with silently less context: whatever it was, the run does not begin without it.
+        message = "what the run remembers, or its directory of skills, could not be read"
+        told = f": {error.message}" if isinstance(error, TurngateError) else ""
+        raise CannotStart(message + told) from error
+    tainted = context.trust.taints
+    trust = Trust.QUARANTINED_CONTENT if tainted else Trust.UNSPECIFIED
+    return KeptContext(blocks, beginning.skills_revision, trust, context.facts)
 
 
 def context_assembled(
-    context: KeptContext, *, run_id: str, turn_id: str, history_messages: int
+    context: KeptContext,
+    facts: ContextFacts,
+    *,
+    run_id: str,
+    turn_id: str,
+    history_messages: int,
 ) -> NewEvent:
     """The event that keeps the context. A feature that is off adds no byte to it."""
     document: dict[str, object] = {"before_run": run_id, "history_messages": history_messages}
@@ -95,23 +126,48 @@ def context_assembled(
         sha256=sha256_hex(kept),
         size_bytes=len(kept),
         history_messages=history_messages,
-        skills=context.skills,
+        skills=facts.skills,
         skills_revision=context.skills_revision,
+        tiers=facts.tiers,
+        recall=_recall(facts),
+        recall_skipped=facts.recall.recall_skipped,
+        unfolded_turns=facts.unfolded_turns,
+        caller_memory_bytes=facts.caller_memory_bytes,
     )
-    return NewEvent(assembled, run_id=run_id, turn_id=turn_id, private=kept)
+    return NewEvent(assembled, run_id=run_id, turn_id=turn_id, trust=context.trust, private=kept)
 
 
-async def _directory(bound: Bound) -> Sequence[SkillView]:
-    if bound.skills is None or not _wants_directory(bound):
-        return ()
-    reader = bound.skills.reader
-    try:
-        return await reader.directory(reader.identity, bound.skills.capability)
-    except (StoreUnavailable, LeaseLost):
-        raise
-    except Exception as error:
-        # Never with silently less context: whatever it was, the run does not begin without it.
-        raise CannotStart("the directory of skills could not be read") from error
+def _recall(facts: ContextFacts) -> RecallFacts | None:
+    """The report of a recall that took place."""
+    if not facts.recall.requested or facts.recall.recall_skipped is not None:
+        return None
+    return RecallFacts.model_validate(
+        {name: fact for name, fact in asdict(facts.recall).items() if name in _RECALL_FACTS}
+    )
+
+
+_RECALL_FACTS = RecallFacts.model_fields
+
+
+async def _context(bound: Bound, beginning: Beginning) -> RunContext:
+    memory = bound.spec.memory
+    return await new_run_context(
+        Sources(
+            memory=bound.memory,
+            recall=memory.recall,
+            skills=bound.skills if _wants_directory(bound) else None,
+        ),
+        beginning.identity,
+        goal=beginning.said,
+        now=beginning.at,
+        options=RunContextOptions(
+            caller_memory=beginning.caller_memory,
+            caller_memory_trust=(
+                Trust.TRUSTED_USER if memory.caller_memory_trusted else Trust.QUARANTINED_CONTENT
+            ),
+            already_visible=beginning.replayed,
+        ),
+    )
 
 
 def _wants_directory(bound: Bound) -> bool:

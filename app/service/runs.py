@@ -16,6 +16,7 @@ from app.service.reach import takes_part, visible_conversation, visible_run
 from app.service.refusals import (
     AgentUnknown,
     AttachmentUnknown,
+    CallerMemoryTooLarge,
     ConversationBusy,
     FieldFault,
     NotFound,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from app.service.requests import RunRequest
     from app.service.wakeups import Wakeups
 
+CALLER_MEMORY_BYTES: Final = 32 * 1024
 # More than one principal's requests can create at the same time, over all processes.
 AT_ONCE: Final = 100
 
@@ -56,6 +58,8 @@ class Runs:
         """Accept a run and enqueue it, in one transaction."""
         if request.unattended:
             caller.require("triggers:write")
+        if len(request.caller_memory or b"") > CALLER_MEMORY_BYTES:
+            raise CallerMemoryTooLarge(CALLER_MEMORY_BYTES)
         agent = await self._agent(tx, caller, request)
         now = self._clock.now()
         conversation = await self._conversation(tx, caller, request)
@@ -180,7 +184,7 @@ class Runs:
         # Only the conversation's principal is trusted; a second speaker taints (service.md 2).
         own = conversation is None or conversation.principal == caller.principal
         trust = Trust.TRUSTED_USER if own else Trust.QUARANTINED_CONTENT
-        return NewEvent(said, run_id=run_id, trust=trust)
+        return NewEvent(said, run_id=run_id, trust=trust, private=request.caller_memory)
 
 
 def _payload(agent: AgentRecord, caller: Caller, request: RunRequest) -> RunCreated:

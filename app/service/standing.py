@@ -66,11 +66,16 @@ async def standing(
     *,
     decided: Mapping[str, ApprovalDecision],
     output_schema: Mapping[str, object] | None = None,
+    replays: bool = True,
 ) -> Standing:
-    """Fold the run from its RUN_EVENTS. `decided` are its verified decisions by approval id."""
+    """Fold the run from its RUN_EVENTS. `decided` are its verified decisions by approval id.
+
+    `replays`: the messages of earlier runs come before its own.
+    """
     checkpoint, at = _checkpoint(events, None)
     if checkpoint is None:
-        history = [] if opens_conversation(run) else await _history(session, run)
+        is_alone = not replays or opens_conversation(run)
+        history = [] if is_alone else await _history(session, run)
         said = next(event for event in events if event.type == "message.user")
         checkpoint = AgentRun.new(user_message(said.data)).with_history(history)
         if output_schema is not None:

@@ -13,7 +13,7 @@ from app.runctx.blocks import compacted_history_block, render_blocks
 from app.runctx.context import RunContext
 from app.runctx.memory import MemoryBlocks
 from app.runctx.text import PromptBlockUnserializable, prompt_json
-from tests.runctx.remembered import ALICE
+from tests.runctx.remembered import ALICE, NOON
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 ENTRY: dict[str, Any] = {
@@ -31,7 +31,7 @@ CLEAN, TAINTED = Trust.TRUSTED_USER, Trust.QUARANTINED_CONTENT
 
 
 def rendered(**parts: Any) -> tuple[str, ...]:
-    return render_blocks(RunContext(identity=ALICE, query="q", goal="q", **parts))
+    return render_blocks(RunContext(identity=ALICE, query="q", goal="q", at=NOON, **parts))
 
 
 def memory(external: Any, conversation: Any, trust: Trust = CLEAN) -> tuple[str, ...]:

@@ -15,13 +15,27 @@ if TYPE_CHECKING:
 
 def other(house: House, worker: str = "worker-2") -> House:
     """Another process on the same database, with the same tools."""
-    return House(house.store, house.tenant, house.clock, house.tools, worker=worker)
+    return House(
+        house.store,
+        house.tenant,
+        house.clock,
+        house.tools,
+        memories=house.memories,
+        worker=worker,
+    )
 
 
 def doomed(house: House, event_type: str, moment: Moment, nth: int = 1) -> House:
     """A process that dies there."""
     leases = DeadlyLeases(house.store.leases, event_type, moment, nth)
-    return House(house.store, house.tenant, house.clock, house.tools, leases=leases)
+    return House(
+        house.store,
+        house.tenant,
+        house.clock,
+        house.tools,
+        leases=leases,
+        memories=house.memories,
+    )
 
 
 async def killed(house: House, run: RunRecord) -> None:

@@ -193,7 +193,9 @@ def test_what_does_not_hold_is_named(case: Case) -> None:
 
 
 LATER = [
-    Case("memory", {"memory": {"strategy": "truncation"}}, ("/memory",)),
+    Case("memory", {"memory": {"strategy": "truncation"}}, ("/memory/strategy",)),
+    Case("recall", {"memory": {"retrieval": "semantic"}}, ("/memory/retrieval",)),
+    Case("compaction", {"memory": {"compaction": {"enabled": False}}}, ("/memory/compaction",)),
     Case("uploads", {"attachments_policy": {"max_bytes": 1}}, ("/attachments_policy",)),
 ]
 
@@ -203,6 +205,24 @@ def test_what_this_release_cannot_do_yet_is_refused(case: Case) -> None:
     found = faults_of(spec(**case.members), AROUND)
     assert tuple(fault.pointer for fault in found) == case.pointers
     assert all(fault.detail.endswith("is not supported by this release yet") for fault in found)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "history", "pointers"),
+    [
+        ("none", "conversation", ()),
+        ("none", "run", ()),
+        ("truncation", "run", ()),
+        ("truncation", None, ()),
+        ("truncation", "conversation", ("/memory/history",)),
+        ("rolling_summary", "conversation", ("/memory/history",)),
+    ],
+)
+def test_c126_the_same_turns_do_not_reach_the_model_twice(
+    strategy: str, history: str | None, pointers: tuple[str, ...]
+) -> None:
+    found = faults_of(spec(memory={"strategy": strategy, "history": history}), AROUND)
+    assert tuple(fault.pointer for fault in found if fault.pointer == "/memory/history") == pointers
 
 
 LOWERED = [

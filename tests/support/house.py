@@ -49,6 +49,7 @@ from tests.support.seals import SERVICE
 if TYPE_CHECKING:
     from app.log.envelope import Event
     from app.log.records import ApprovalRecord, Lease, QuestionRecord, RunRecord
+    from app.service.memory_ports import Memories
     from app.service.ports import Leases, Queue
     from app.service.requests import Decided
     from app.store.open import Store
@@ -133,6 +134,7 @@ class House:
     tools: CountingTools = field(default_factory=CountingTools)
     leases: Leases | None = None
     reach: McpConnections = field(default_factory=lambda: McpConnections(LoopClock(), commands={}))
+    memories: Memories | None = None
     worker: str = "worker-1"
     lease_s: float = LEASE_S
 
@@ -147,7 +149,12 @@ class House:
         )
         self.statements = Statements(SERVICE, self.store.service_keys)
         self.servers = McpServers(database=database, clock=self.clock, reach=self.reach)
-        self.binder = Binder(toolbox=toolbox, providers=self.script, servers=self.servers)
+        self.binder = Binder(
+            toolbox=toolbox,
+            providers=self.script,
+            servers=self.servers,
+            memories=self.memories,
+        )
         self.wakeups = Wakeups(self.clock)
         self.wakeups.listen(self.store.signals)
         self.questions = Questions(database=database, clock=self.clock, statements=self.statements)

@@ -1,12 +1,14 @@
 """Memory without a database: what it offers is said by a test, or kept in a list.
 
 OfferedMemory(patch, hits)      answers with just that, and counts what it is asked
+OneMemory(store)                 hands it to every agent
 KeptMemory(window=2)            keeps turns by session, and finds those that share words
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -27,7 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from app.ids import Identity
-    from app.runctx.memory import ConversationTurn, RecallScope
+    from app.runctx.memory import ConversationTurn, MemorySettings, RecallScope
+    from app.runctx.ports import MemoryStore
 
 DEFAULT_TOP_K = 5
 
@@ -99,6 +102,18 @@ class KeptMemory:
         return [turn for place, turn in self.kept if place == identity]
 
 
+class OneMemory:
+    """The port `Memories`: the same store, however an agent remembers."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self.store = store
+        self.settings: list[MemorySettings] = []
+
+    def memory(self, settings: MemorySettings, *, model: str) -> MemoryStore:
+        self.settings.append(settings)
+        return self.store
+
+
 class OfferedMemory(KeptMemory):
     """Offers a patch and hits as a test has them; an exception is raised where it stands."""
 
@@ -138,6 +153,6 @@ def _is_in_scope(place: Identity, asker: Identity, scope: RecallScope) -> bool:
 
 def _likeness(query: str, turn: ConversationTurn) -> float:
     """The share of the query's words that the turn has."""
-    asked = query.lower().split()
-    held = f"{turn.user_message} {turn.assistant_response}".lower().split()
+    asked = re.findall(r"\w+", query.lower())
+    held = re.findall(r"\w+", f"{turn.user_message} {turn.assistant_response}".lower())
     return sum(word in held for word in asked) / len(asked)

@@ -1,0 +1,142 @@
+"""The one factory of a run's context, for the driver and for programs without the service.
+
+Each part comes from its own function; an error of a part leaves as it is (run-context.md 3.10).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from app.engine.output_schema import CompiledSchema
+from app.errors import TurngateError
+from app.policy.taint import Trust
+from app.runctx.caller_memory import compose_caller_memory
+from app.runctx.context import ContextFacts, RunContext
+from app.runctx.fetch import fetch_memory_blocks
+from app.runctx.memory import MemoryFetch, RecallReport, RecallSettings
+from app.runctx.projection import project_skills_directory
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+    from datetime import datetime
+
+    from pydantic import JsonValue
+    from structlog.typing import FilteringBoundLogger
+
+    from app.ids import Identity
+    from app.runctx.memory import MemoryBlocks
+    from app.runctx.ports import MemoryStore, ToolCatalog
+    from app.runctx.skill_reader import RunSkills
+
+
+class ForeignSkillReader(TurngateError):
+    """The skill reader was opened for another run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """What a context is read from; without a source its part is left out."""
+
+    memory: MemoryStore | None = None
+    recall: RecallSettings = field(default_factory=RecallSettings)
+    skills: RunSkills | None = None
+    tools: ToolCatalog | None = None
+    logger: FilteringBoundLogger | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunContextOptions:
+    """What one run brings along. `already_visible` are user messages that are replayed anyhow.
+
+    Without `granted_scopes` every tool of the catalogue is shown.
+    """
+
+    caller_memory: bytes | str | None = None
+    caller_memory_trust: Trust = Trust.QUARANTINED_CONTENT
+    already_visible: Collection[str] = ()
+    granted_scopes: Collection[str] | None = None
+    output_schema: Mapping[str, object] | None = None
+    budget: Mapping[str, JsonValue] | None = None
+    planning_hints: Mapping[str, JsonValue] | None = None
+    model_overrides: Mapping[str, JsonValue] | None = None
+
+
+async def new_run_context(
+    sources: Sources,
+    identity: Identity,
+    *,
+    goal: str,
+    now: datetime,
+    options: RunContextOptions | None = None,
+) -> RunContext:
+    """The context of a run that is about `goal`, as of `now`; the identity's run may be empty.
+
+    Raises IdentityRequired, ForeignSkillReader, ValueError for an unusable schema, and whatever
+    the parts raise.
+    """
+    given = options or RunContextOptions()
+    identity.require()
+    if sources.skills is not None and sources.skills.reader.identity != identity:
+        raise ForeignSkillReader(f"expected a skill reader of run {identity.run!r}")
+    schema = None if given.output_schema is None else CompiledSchema(given.output_schema)
+    fetched = await _memory(sources, identity, goal, given)
+    skills = await _skills(sources, identity)
+    memory = compose_caller_memory(
+        fetched.blocks, given.caller_memory, trust=given.caller_memory_trust
+    )
+    tools = None if sources.tools is None else sources.tools.schemas(given.granted_scopes)
+    return RunContext(
+        identity=identity,
+        query=goal,
+        goal=goal,
+        at=now,
+        memory_blocks=memory,
+        skills_context=skills,
+        tools=tools,
+        output_schema=schema,
+        budget=given.budget,
+        planning_hints=given.planning_hints,
+        model_overrides=given.model_overrides,
+        trust=Trust.UNSPECIFIED if memory is None else memory.trust,
+        facts=ContextFacts(
+            recall=fetched.report,
+            tiers=_tiers(memory),
+            unfolded_turns=fetched.unfolded_turns,
+            skills=len(skills or ()),
+            caller_memory_bytes=_size(given.caller_memory),
+        ),
+    )
+
+
+async def _memory(
+    sources: Sources, identity: Identity, goal: str, given: RunContextOptions
+) -> MemoryFetch:
+    if sources.memory is None:
+        return MemoryFetch(None, RecallReport())
+    return await fetch_memory_blocks(
+        sources.memory,
+        identity,
+        query=goal,
+        recall=sources.recall,
+        already_visible=given.already_visible,
+        logger=sources.logger,
+    )
+
+
+async def _skills(sources: Sources, identity: Identity) -> list[JsonValue] | None:
+    if sources.skills is None:
+        return None
+    views = await sources.skills.reader.directory(identity, sources.skills.capability)
+    return project_skills_directory(views)
+
+
+def _tiers(memory: MemoryBlocks | None) -> tuple[str, ...]:
+    if memory is None:
+        return ()
+    tiers = {"external": memory.external, "conversation": memory.conversation}
+    return tuple(name for name, tier in tiers.items() if tier is not None)
+
+
+def _size(raw: bytes | str | None) -> int:
+    return len(raw.encode() if isinstance(raw, str) else raw or b"")
