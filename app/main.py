@@ -16,6 +16,7 @@ from prometheus_client import Counter
 
 from app.api.app import build_app
 from app.api.edge import Edge
+from app.api.notices import counted_notices
 from app.providers.directory import ProviderDirectory
 from app.providers.endpoint import Endpoint
 from app.providers.key_sets import read_key_set
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
     from app.service.access import KeyRing
     from app.service.clock import Clock
     from app.service.ports import Database
+    from app.service.recorder import Pace
     from app.store.numbering import Sealer
     from app.tools.mcp.offered import McpCalls
     from app.trust.keys import SigningKey
@@ -158,17 +160,12 @@ async def open_house(
             rates=_rates(settings, clock),
             allowed_origins=frozenset(settings.allowed_origins),
         )
+        stack.enter_context(counted_notices(edge.registry))
         supervisor = None
         if worker:
-            driver = Driver(
-                database=database,
-                leases=store.leases,
-                loader=Loader(binder, statements),
-                clock=clock,
-                pace=holds,
-                settings=DriverSettings(process, settings.lease_ttl_s, settings.max_steps),
+            driver = _driver(
+                store, settings, clock, loader=Loader(binder, statements), pace=holds, name=process
             )
-            driver.keeper.listen(store.signals)
             supervisor = _supervisor(store, settings, driver=driver, edge=edge)
             await stack.enter_async_context(_supervised(supervisor))
         yield House(build_app(edge), store, streams, wakeups, supervisor)
@@ -202,6 +199,21 @@ async def _toolbox(
         roots=settings.sandbox_roots,
         calls=calls,
     )
+
+
+def _driver(
+    store: Store, settings: Settings, clock: Clock, *, loader: Loader, pace: Pace, name: str
+) -> Driver:
+    driver = Driver(
+        database=store.database,
+        leases=store.leases,
+        loader=loader,
+        clock=clock,
+        pace=pace,
+        settings=DriverSettings(name, settings.lease_ttl_s, settings.max_steps),
+    )
+    driver.keeper.listen(store.signals)
+    return driver
 
 
 def _supervisor(store: Store, settings: Settings, *, driver: Driver, edge: Edge) -> Supervisor:

@@ -2,7 +2,7 @@
 
 Where to look:
 
-- the application and what goes around it: `app`, `edge`, `door`, `cors`
+- the application and what goes around it: `app`, `edge`, `door`, `cors`, `notices`
 - the way of a request: `routes`, with `bodies`, `paging`, `idempotency` and `wire`
 - the resources, as routes and as they are shown: `run_routes` and `run_documents`,
   `approval_routes` and `approval_documents`, `question_routes` and `question_documents`,
