@@ -107,6 +107,19 @@ class Settings(BaseSettings):
     openai_api_key: SecretStr | None = Field(None, description="Key for openai: models")
     anthropic_api_key: SecretStr | None = Field(None, description="Key for anthropic: models")
     google_api_key: SecretStr | None = Field(None, description="Key for google: models")
+    embeddings_url: str | None = Field(
+        None, description="An OpenAI-compatible endpoint that embeds; else the built-in vectors do"
+    )
+    embeddings_model: str | None = Field(
+        None, description="The endpoint's model; needed with TURNGATE_EMBEDDINGS_URL"
+    )
+    embeddings_api_key: SecretStr | None = Field(None, description="The endpoint's key")
+    embeddings_dimensions: int | None = Field(
+        None,
+        ge=1,
+        le=2000,
+        description="Asked of the endpoint if set; without it 1536 are expected",
+    )
     http_allow_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
         (), description="Hosts that the HTTP tools may reach although private, comma separated"
     )
@@ -157,6 +170,8 @@ class Settings(BaseSettings):
                 "production needs TURNGATE_JWT_ISSUER and TURNGATE_JWT_JWKS: "
                 "the development issuer is refused there"
             )
+        if (self.embeddings_url is None) != (self.embeddings_model is None):
+            raise ValueError("TURNGATE_EMBEDDINGS_URL and TURNGATE_EMBEDDINGS_MODEL come together")
         self._check_roots()
         for name, secret in self._secrets().items():
             if secret is not None and secret.get_secret_value().lower() in _PLACEHOLDERS:
@@ -176,6 +191,7 @@ class Settings(BaseSettings):
             "TURNGATE_OPENAI_API_KEY": self.openai_api_key,
             "TURNGATE_ANTHROPIC_API_KEY": self.anthropic_api_key,
             "TURNGATE_GOOGLE_API_KEY": self.google_api_key,
+            "TURNGATE_EMBEDDINGS_API_KEY": self.embeddings_api_key,
             **{
                 f"TURNGATE_COMPATIBLE.{name}.api_key": server.api_key
                 for name, server in self.compatible.items()

@@ -1,4 +1,4 @@
-"""Model providers: the `script` model and one adapter over pydantic-ai's model classes.
+"""Model providers: the `script` model and one adapter over pydantic-ai's model classes; embedders.
 
 They speak wire formats. They know neither gate nor history rules.
 """

@@ -46,6 +46,10 @@ class EmbedderMismatch(TurngateError):
         )
 
 
+class EmbeddingFailed(TurngateError):
+    """Texts have no sound vectors: nothing is stored or compared then. Never shows a text."""
+
+
 class MemoryStateMismatch(TurngateError):
     """A state of one strategy was brought to a store of another."""
 
