@@ -7,7 +7,7 @@ models) is complete before the first recovered step is driven: the supervisor st
 from __future__ import annotations
 
 import asyncio
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -18,8 +18,12 @@ from app.api.app import build_app
 from app.api.edge import Edge
 from app.api.notices import counted_notices
 from app.providers.directory import ProviderDirectory
+from app.providers.embedding import ContractEmbedder
+from app.providers.embedding_endpoint import EmbeddingEndpoint, EndpointVectors
 from app.providers.endpoint import Endpoint
 from app.providers.key_sets import read_key_set
+from app.providers.wordllama import WordLlamaVectors
+from app.runctx.skill_meaning import SkillMeanings
 from app.service.access import Access, FetchedKeys, FixedKeys
 from app.service.agents import Agents
 from app.service.approvals import Approvals
@@ -126,10 +130,10 @@ async def open_house(
         store = await stack.enter_async_context(opening)
         database = store.database
         statements = await _statements(key, store, clock)
-        http = OutboundHttp(settings.http_allow_hosts)
-        stack.push_async_callback(http.aclose)
+        http = await stack.enter_async_context(aclosing(OutboundHttp(settings.http_allow_hosts)))
         reach = await stack.enter_async_context(_connections(settings, clock))
-        toolbox = await _toolbox(store, settings, clock=clock, http=http, calls=reach)
+        tools = _toolbox(store, settings, clock=clock, http=http, calls=reach)
+        toolbox = await stack.enter_async_context(tools)
         servers = McpServers(database=database, clock=clock, reach=reach)
         providers = _providers(settings, clock)
         stack.push_async_callback(providers.aclose)
@@ -189,16 +193,35 @@ def _connections(settings: Settings, clock: Clock) -> AbstractAsyncContextManage
     return McpConnections(clock, commands=commands, allow_hosts=hosts).running()
 
 
+@asynccontextmanager
 async def _toolbox(
     store: Store, settings: Settings, *, clock: Clock, http: OutboundHttp, calls: McpCalls
-) -> Toolbox:
-    return Toolbox(
-        ToolRegistry(builtin_tools(clock, http, shell=await find_shell())),
-        store=store,
-        clock=clock,
-        roots=settings.sandbox_roots,
-        calls=calls,
+) -> AsyncIterator[Toolbox]:
+    async with _embedder(settings) as embedder:
+        yield Toolbox(
+            ToolRegistry(builtin_tools(clock, http, shell=await find_shell())),
+            store=store,
+            clock=clock,
+            roots=settings.sandbox_roots,
+            calls=calls,
+            meanings=SkillMeanings(embedder),
+        )
+
+
+@asynccontextmanager
+async def _embedder(settings: Settings) -> AsyncIterator[ContractEmbedder]:
+    """The operator's endpoint, or the vectors that come with the service."""
+    if settings.embeddings_url is None or settings.embeddings_model is None:
+        yield ContractEmbedder(WordLlamaVectors())
+        return
+    endpoint = EmbeddingEndpoint(
+        settings.embeddings_url,
+        settings.embeddings_model,
+        _secret(settings.embeddings_api_key),
+        settings.embeddings_dimensions,
     )
+    async with aclosing(EndpointVectors(endpoint)) as vectors:
+        yield ContractEmbedder(vectors)
 
 
 def _driver(

@@ -4,7 +4,8 @@
 - `ports` is what the room needs of stores, `shapes`, `memory` and `skill` the values that go
   through them
 - `skill_reader` reads the skills of one run, fixed when it began: `skill_directory` says which and
-  in which order, `skill_search` how they rank, `skill_budget` what fits, `redaction` what is untold
+  in which order, `skill_search` and `skill_meaning` how they rank, `skill_budget` what fits,
+  `redaction` what is untold
 - `skill_archive` opens a zip of skills, `skill_folder` makes one of a folder, by way of
   `front_matter` and `markdown_sections`
 - `assemble` makes the `context` of a run: `fetch` asks memory, `caller_memory` adds what a client

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 SkillOrigin = Literal["pack", "generated"]
 SkillScope = Literal["session", "user", "project", "tenant", "global"]
-MatchPath = Literal["exact", "prefix", "name", "text"]
+MatchPath = Literal["exact", "prefix", "name", "hybrid", "text"]
 Selection = Literal["pinned_then_recent"]
 
 # A skill of these scopes is its owner's; any other is everybody's in the tenant.

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from app.ids import Identity
     from app.runctx.ports import SkillStore
     from app.runctx.skill import Skill, SkillCapability, SkillCard, SkillSettings, SkillView
+    from app.runctx.skill_meaning import SkillMeanings
 
 log = structlog.get_logger("turngate.skills")
 
@@ -38,11 +39,13 @@ class SkillReader:
         *,
         revision: int,
         settings: SkillSettings,
+        meanings: SkillMeanings | None = None,
     ) -> None:
         self._store = store
         self.identity = identity
         self.revision: Final = revision
         self._settings = settings
+        self._meanings = meanings
 
     async def directory(
         self, identity: Identity, capability: SkillCapability
@@ -56,10 +59,18 @@ class SkillReader:
     async def search(
         self, capability: SkillCapability, query: str, *, limit: int
     ) -> tuple[RankedSkill, ...]:
-        """The skills that match, best first; those that the run may not see change no place."""
+        """The skills that match, best first; those that the run may not see change no place.
+
+        Raises EmbeddingFailed.
+        """
         cards = allowed(await self._cards(), capability)
         by_text = await self._store.matching(self.identity, query, revision=self.revision)
-        found = ranked(query, cards, by_text)[:limit]
+        by_meaning = None
+        if self._meanings is not None:
+            by_meaning = await self._meanings.order(
+                self._store, cards, query, identity=self.identity
+            )
+        found = ranked(query, cards, by_text, by_meaning)[:limit]
         bodies = {skill.card.name: skill for skill in await self._skills([o[0] for o in found])}
         redaction = await self._redaction(capability)
         return tuple(

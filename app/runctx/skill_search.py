@@ -1,4 +1,4 @@
-"""How a search ranks skills: by name, else by the place full text gives them. Pure.
+"""How a search ranks skills: by name, else by their places in text and in meaning. Pure.
 
 Nothing that is found in the text of a skill comes near what is found in a name (run-context.md 6).
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from app.runctx.skill import MatchPath, SkillCard
 
@@ -19,24 +19,43 @@ BEST_BY_TEXT: Final = 0.80
 Ranked = tuple["SkillCard", float, "MatchPath"]
 
 
-def ranked(query: str, cards: Iterable[SkillCard], by_text: Sequence[str]) -> list[Ranked]:
-    """The skills that match, best first, equal ones by name; `by_text` are names, best first."""
+def ranked(
+    query: str,
+    cards: Iterable[SkillCard],
+    by_text: Sequence[str],
+    by_meaning: Sequence[str] | None = None,
+) -> list[Ranked]:
+    """The skills that match, best first, equal ones by name.
+
+    The rankings are names, best first; without an embedder there is none by meaning.
+    """
     all_cards = list(cards)
     names = {card.name for card in all_cards}
-    order = [name for name in by_text if name in names]
-    places = {name: place for place, name in enumerate(order, start=1)}
+    rankings = [_places(by_text, names)]
+    path: MatchPath = "text"
+    if by_meaning is not None:
+        rankings.append(_places(by_meaning, names))
+        path = "hybrid"
     found: list[Ranked] = []
     for card in all_cards:
+        places = [ranking[card.name] for ranking in rankings if card.name in ranking]
         if (by_name := _by_name(query, card.name)) is not None:
             found.append((card, *by_name))
-        elif card.name in places:
-            found.append((card, text_score(places[card.name]), "text"))
+        elif places:
+            found.append((card, fused(places, rankings=len(rankings)), path))
     return sorted(found, key=lambda one: (-one[1], one[0].name))
 
 
-def text_score(place: int) -> float:
-    """The score of a place, from 1, in the one ranking by text."""
-    return round(BEST_BY_TEXT * (K + 1) / (K + place), 4)
+def fused(places: Iterable[int], *, rankings: int) -> float:
+    """The score of places, from 1; the first place in every ranking has the most there is."""
+    most = rankings / (K + 1)
+    return round(BEST_BY_TEXT * sum(1 / (K + place) for place in places) / most, 4)
+
+
+def _places(order: Sequence[str], names: Collection[str]) -> dict[str, int]:
+    """A place counts among what may be seen."""
+    seen = [name for name in order if name in names]
+    return {name: place for place, name in enumerate(seen, start=1)}
 
 
 def _by_name(query: str, name: str) -> tuple[float, MatchPath] | None:

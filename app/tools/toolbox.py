@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from app.log.servers import McpServerRecord
     from app.policy.dispatch import CallRules
     from app.runctx.skill import SkillSettings
+    from app.runctx.skill_meaning import SkillMeanings
     from app.tools.mcp.offered import McpCalls
     from app.tools.ports import ToolStore
     from app.tools.registry import RegisteredTool, ToolRegistry
@@ -43,12 +44,14 @@ class Toolbox:
         clock: Clock,
         roots: Sequence[Path] = (),
         calls: McpCalls | None = None,
+        meanings: SkillMeanings | None = None,
     ) -> None:
         self._registry = registry
         self._store = store
         self._clock = clock
         self._roots = roots
         self._calls = calls
+        self._meanings = meanings
 
     def tools(self, servers: Iterable[McpServerRecord] = ()) -> Sequence[RegisteredTool]:
         """Every registered tool, with those of a tenant's servers."""
@@ -103,14 +106,21 @@ class Toolbox:
             known_tools=frozenset(tool.name for tool in registry.all()),
         )
         store = self._store.skills(identity.tenant)
-        reader = SkillReader(store, identity, revision=revision, settings=settings)
+        reader = SkillReader(
+            store, identity, revision=revision, settings=settings, meanings=self._meanings
+        )
         return RunSkills(reader, capability)
 
     def reading(self, skills: RunSkills) -> Toolbox:
         """The same toolbox with skill tools that read these skills."""
         registry = self._registry.rebound(skill_tools(skills))
         return Toolbox(
-            registry, store=self._store, clock=self._clock, roots=self._roots, calls=self._calls
+            registry,
+            store=self._store,
+            clock=self._clock,
+            roots=self._roots,
+            calls=self._calls,
+            meanings=self._meanings,
         )
 
     def shared_files(self, *, tenant: str, conversation_id: str) -> SharedFiles:

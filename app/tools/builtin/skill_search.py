@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from app.runctx.memory import EmbeddingFailed
 from app.tools.builtin.schema import closed_object
 from app.tools.outcomes import TOOL_FAILED, answered, failed
 from app.tools.registry import RegisteredTool
@@ -25,7 +26,10 @@ async def _search(call: ToolInvocation, skills: RunSkills) -> ToolOutcome:
     if not query.strip():
         return failed(TOOL_FAILED, "the query is blank")
     limit = int(call.args.get("limit", DEFAULT_LIMIT))
-    found = await skills.reader.search(skills.capability, query, limit=limit)
+    try:
+        found = await skills.reader.search(skills.capability, query, limit=limit)
+    except EmbeddingFailed:
+        return failed(TOOL_FAILED, "skills cannot be searched just now; skill_list lists them")
     hits = [
         {
             "name": one.skill.card.name,
