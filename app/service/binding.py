@@ -47,7 +47,7 @@ class Bound:
 
     `delegates` are the workers it may have, each bound like an agent; `files` is the way of its
     files to them, `skills` what its skill tools read, and `memory` what it remembers with, if it
-    does.
+    does. `trusts_callers`: what they attach to a run does not taint it.
     """
 
     spec: AgentSpec
@@ -58,6 +58,7 @@ class Bound:
     delegates: Mapping[str, Bound] = field(default_factory=dict)
     skills: RunSkills | None = None
     memory: MemoryStore | None = None
+    trusts_callers: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +162,9 @@ class Binder:
             output_schema=spec.output_schema,
             asks_questions=ASK_QUESTION in spec.tools,
         )
-        return Bound(spec, bound, executor, self._providers.provider(spec.model), skills=skills)
+        trusting = spec.memory.caller_memory_trusted and now.memory.caller_memory_trusted
+        provider = self._providers.provider(spec.model)
+        return Bound(spec, bound, executor, provider, skills=skills, trusts_callers=trusting)
 
     def _memory(self, spec: AgentSpec) -> MemoryStore | None:
         """What the run's agent remembers with; its workers have no memory of their own."""

@@ -150,11 +150,10 @@ _RECALL_FACTS = RecallFacts.model_fields
 
 
 async def _context(bound: Bound, beginning: Beginning) -> RunContext:
-    memory = bound.spec.memory
     return await new_run_context(
         Sources(
             memory=bound.memory,
-            recall=memory.recall,
+            recall=bound.spec.memory.recall,
             skills=bound.skills if _wants_directory(bound) else None,
         ),
         beginning.identity,
@@ -163,7 +162,7 @@ async def _context(bound: Bound, beginning: Beginning) -> RunContext:
         options=RunContextOptions(
             caller_memory=beginning.caller_memory,
             caller_memory_trust=(
-                Trust.TRUSTED_USER if memory.caller_memory_trusted else Trust.QUARANTINED_CONTENT
+                Trust.TRUSTED_USER if bound.trusts_callers else Trust.QUARANTINED_CONTENT
             ),
             already_visible=beginning.replayed,
         ),

@@ -248,6 +248,17 @@ async def test_c64_a_caller_taints_unless_the_agent_trusts_callers(house: Rememb
         assert ("untrusted sources" in block) is not trusted
 
 
+async def test_trust_in_callers_that_ended_meanwhile_holds_no_longer(
+    house: RememberingHouse,
+) -> None:
+    alice = await house.person()
+    for before, after in ((True, False), (False, True)):
+        await house.agent(memory={"caller_memory_trusted": before})
+        run = await alice.run("say hi", caller_memory=b"1")
+        await house.agent(memory={"caller_memory_trusted": after})
+        assert (await house.drive(run)).tainted
+
+
 async def test_a_worker_is_shown_nothing_of_the_memory_of_its_parent(
     house: RememberingHouse,
 ) -> None:
