@@ -90,6 +90,8 @@ def kept_context(events: Sequence[Event]) -> KeptContext | None:
 
 async def assemble(bound: Bound, beginning: Beginning) -> KeptContext:
     """The context of a run that begins. Raises CannotStart."""
+    if bound.spec.memory.remembers and bound.memory is None:
+        raise CannotStart("the agent remembers, and this process has no memory")
     try:
         context = await _context(bound, beginning)
         blocks = render_blocks(context)

@@ -86,6 +86,19 @@ async def test_what_was_assembled_is_told_without_content(house: RememberingHous
     assert b"friday" not in event.body
 
 
+async def test_c157_a_process_without_memory_begins_no_run_that_needs_one(
+    store: Store, tenant: str
+) -> None:
+    house = House(store, tenant)
+    alice = await house.person()
+    for agent in (WINDOW, RECALLS):
+        await house.agent(**agent)
+        run = await house.drive(await alice.run("say hi"))
+        assert run.error is not None
+        assert run.error["code"] == "runtime_fetch_error"
+    assert house.script.requests == []
+
+
 ERRORS: list[tuple[str, Any]] = [
     ("patch", {"patch": RuntimeError("broken")}),
     ("search", {"hits": RuntimeError("broken")}),
