@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
 
+# Only a database with pgvector has it, and SQLAlchemy knows no type for its column.
+UNDESCRIBED = "memory_vectors"
+
+
 def run(connection: Connection) -> None:
     """All steps in one transaction: a migration happens as a whole or not at all."""
     context.configure(
@@ -23,6 +27,7 @@ def run(connection: Connection) -> None:
         target_metadata=metadata(),
         compare_server_default=True,
         include_schemas=False,
+        include_name=lambda name, kind, _: (kind, name) != ("table", UNDESCRIBED),
     )
     with context.begin_transaction():
         context.run_migrations()

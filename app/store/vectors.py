@@ -1,0 +1,159 @@
+"""Vectors of remembered turns, and the nearest of them within one identity (run-context.md 5.3).
+
+The identity comes first: whoever asked an index and filtered afterwards would lose the turns of a
+small tenant without an error. So up to `EXACT_ROWS` rows are all compared. Above that the index is
+read on until enough of its rows are in scope, and where it gives up, all are compared after all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from app.errors import Misconfigured
+from app.runctx.memory import EmbedderMismatch
+from app.store.connections import borrowed, storing
+from app.store.texts import escape
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    import asyncpg
+
+    from app.ids import Identity
+    from app.runctx.memory import RecallScope
+    from app.store.connections import Connection, Pool
+
+EXACT_ROWS: Final = 20_000
+DEFAULT_TOP_K: Final = 5
+_LEAST_EF: Final = 40
+
+_HAS_TABLE: Final = "SELECT to_regclass('memory_vectors') IS NOT NULL"
+_LOCK: Final = "SELECT pg_advisory_xact_lock(hashtextextended('turngate.vectors', 0))"
+
+# The embedder is written out, for a plan that knows it as a parameter finds no partial index.
+_INDEX: Final = """
+CREATE INDEX IF NOT EXISTS {name} ON memory_vectors
+    USING hnsw ((embedding::vector({dimension})) vector_cosine_ops)
+    WITH (m = 16, ef_construction = 64) WHERE embedder = {embedder}"""
+_PUT: Final = """
+INSERT INTO memory_vectors
+    (tenant, turn_id, principal, conversation_id, at, embedder, embedding)
+VALUES ($1, $4, $2, $3, $5, $6, $7::text::vector)
+ON CONFLICT (tenant, turn_id) DO UPDATE
+    SET embedder = excluded.embedder, embedding = excluded.embedding
+    WHERE memory_vectors.principal = excluded.principal
+        AND memory_vectors.conversation_id = excluded.conversation_id"""
+_SCOPE: Final = "tenant = $1 AND principal = $2 AND ($3::text IS NULL OR conversation_id = $3)"
+_COUNT: Final = """
+SELECT count(*) FROM (SELECT FROM memory_vectors
+    WHERE SCOPE AND embedder = $4 LIMIT $5) AS few""".replace("SCOPE", _SCOPE)
+_OTHER: Final = "SELECT embedder FROM memory_vectors WHERE SCOPE LIMIT 1".replace("SCOPE", _SCOPE)
+_NEAR: Final = """
+SELECT turn_id, at, embedding::vector({dimension}) <=> $4::text::vector AS distance
+FROM memory_vectors WHERE SCOPE AND embedder = {embedder}""".replace("SCOPE", _SCOPE)
+_BEST: Final = """
+SELECT turn_id, 1 - distance AS score FROM near
+ORDER BY distance, at DESC, turn_id LIMIT $5"""
+_EXACT: Final = f"WITH near AS MATERIALIZED ({_NEAR}) {_BEST}"
+_INDEXED: Final = f"WITH near AS MATERIALIZED ({_NEAR} ORDER BY distance LIMIT $5) {_BEST}"
+_SCANNING: Final = """
+SELECT set_config('hnsw.iterative_scan', 'strict_order', true),
+    set_config('hnsw.ef_search', $1, true)"""
+
+
+@dataclass(frozen=True, slots=True)
+class Near:
+    """A turn and its cosine to what was asked."""
+
+    turn_id: str
+    score: float
+
+
+class StoreVectors:
+    """The vectors of one embedder."""
+
+    def __init__(
+        self, pool: Pool, embedder: str, *, dimension: int, exact_rows: int = EXACT_ROWS
+    ) -> None:
+        self._pool = pool
+        self._embedder = embedder
+        self._exact_rows = exact_rows
+        self._literals = {"embedder": _quoted(embedder), "dimension": int(dimension)}
+
+    async def prepare(self) -> None:
+        """Make the embedder's index. Raises Misconfigured for a database without vectors."""
+        # Names are cut at 63 bytes, so an embedder's own might not be told from another's.
+        mark = hashlib.sha256(self._embedder.encode()).hexdigest()[:16]
+        async with borrowed(self._pool) as connection, connection.transaction():
+            if not await connection.fetchval(_HAS_TABLE):
+                raise Misconfigured("memory by meaning needs the extension vector (pgvector)")
+            await connection.execute(_LOCK)
+            await connection.execute(
+                _INDEX.format(name=f"ix_memory_vectors_{mark}", **self._literals)
+            )
+
+    async def put(
+        self,
+        connection: Connection,
+        identity: Identity,
+        turn_id: str,
+        *,
+        at: datetime,
+        vector: Sequence[float],
+    ) -> None:
+        """Keep a turn's vector, in place of one by another embedder; in the caller's transaction.
+
+        A turn of another session is left as it is.
+        """
+        scope = _scope(identity, "session")
+        with storing():
+            await connection.execute(
+                _PUT, *scope, escape(turn_id), at, self._embedder, _text(vector)
+            )
+
+    async def nearest(
+        self, identity: Identity, vector: Sequence[float], *, top_k: int, scope: RecallScope
+    ) -> list[Near]:
+        """The nearest turns, equal ones newest first, then by id; a `top_k` of 0 or less is 5.
+
+        Raises IdentityRequired, EmbedderMismatch.
+        """
+        where, most = _scope(identity, scope), top_k if top_k > 0 else DEFAULT_TOP_K
+        asked = (*where, _text(vector), most)
+        async with borrowed(self._pool) as connection, connection.transaction():
+            rows = await connection.fetchval(_COUNT, *where, self._embedder, self._exact_rows + 1)
+            if rows == 0:
+                await self._require_none(connection, where)
+                return []
+            found: Sequence[asyncpg.Record] = ()
+            if rows > self._exact_rows:
+                await connection.execute(_SCANNING, str(max(_LEAST_EF, 4 * most)))
+                found = await connection.fetch(_INDEXED.format(**self._literals), *asked)
+            if len(found) < min(most, rows):
+                found = await connection.fetch(_EXACT.format(**self._literals), *asked)
+        return [Near(row["turn_id"], float(row["score"])) for row in found]
+
+    async def _require_none(
+        self, connection: Connection, where: tuple[str, str, str | None]
+    ) -> None:
+        other = await connection.fetchval(_OTHER, *where)
+        if other is not None:
+            raise EmbedderMismatch(self._embedder, other)
+
+
+def _scope(identity: Identity, scope: RecallScope) -> tuple[str, str, str | None]:
+    identity.require()
+    session = escape(identity.session) if scope == "session" else None
+    return escape(identity.tenant), escape(identity.user), session
+
+
+def _text(vector: Sequence[float]) -> str:
+    return f"[{','.join(map(repr, vector))}]"
+
+
+def _quoted(text: str) -> str:
+    """A literal of SQL: with standard strings, the quote is all that needs doubling."""
+    return "'" + text.replace("'", "''") + "'"
