@@ -54,11 +54,12 @@ _OTHER: Final = "SELECT embedder FROM memory_vectors WHERE SCOPE LIMIT 1".replac
 _NEAR: Final = """
 SELECT turn_id, at, embedding::vector({dimension}) <=> $4::text::vector AS distance
 FROM memory_vectors WHERE SCOPE AND embedder = {embedder}""".replace("SCOPE", _SCOPE)
+# The order of the subquery is its own: without OFFSET the index might be read for the outer one.
 _BEST: Final = """
-SELECT turn_id, 1 - distance AS score FROM near
+SELECT turn_id, 1 - distance AS score FROM ({near}) AS near
 ORDER BY distance, at DESC, turn_id LIMIT $5"""
-_EXACT: Final = f"WITH near AS MATERIALIZED ({_NEAR}) {_BEST}"
-_INDEXED: Final = f"WITH near AS MATERIALIZED ({_NEAR} ORDER BY distance LIMIT $5) {_BEST}"
+_EXACT: Final = _BEST.replace("{near}", f"{_NEAR} OFFSET 0")
+_INDEXED: Final = _BEST.replace("{near}", f"{_NEAR} ORDER BY distance LIMIT $5")
 _SCANNING: Final = """
 SELECT set_config('hnsw.iterative_scan', 'strict_order', true),
     set_config('hnsw.ef_search', $1, true)"""
