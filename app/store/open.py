@@ -7,11 +7,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from app.errors import Misconfigured
 from app.store.appender import LANES, Appender
 from app.store.connections import FORGETFUL, POOL_SIZE, SteadyConnection, open_pool
 from app.store.database import StoreDatabase
 from app.store.holds import StoreHolds
 from app.store.leases import StoreLeases
+from app.store.memory import StoreMemory
 from app.store.queue import StoreQueue
 from app.store.service_keys import StoreServiceKeys
 from app.store.signals import StoreSignals
@@ -23,6 +25,7 @@ from app.store.workspace import StoreWorkspace
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from app.runctx.memory import MemorySettings
     from app.store.connections import Pool
     from app.store.numbering import Sealer
 
@@ -49,6 +52,16 @@ class Store:
     def skills(self, tenant: str) -> StoreSkills:
         """The tenant's skills, as its runs see them."""
         return StoreSkills(self.pool, tenant)
+
+    def memory(self, settings: MemorySettings, *, model: str) -> StoreMemory:
+        """What agents with these settings remember; `model` is their own.
+
+        Raises Misconfigured for what this store cannot do.
+        """
+        del model  # Neither strategy asks a model.
+        if settings.strategy == "rolling_summary":
+            raise Misconfigured("rolling_summary needs a summariser")
+        return StoreMemory(self.pool, settings)
 
     @property
     def tool_search(self) -> StoreToolSearch:

@@ -1,0 +1,185 @@
+"""The turns of sessions as rows: their SQL, and values of them. Texts are kept as bytes.
+
+Whoever writes holds the session (`hold`), so that numbers have no gap and no run writes twice.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from app.errors import IdentityRequired
+from app.policy.taint import Trust
+from app.runctx.memory import ConversationTurn
+from app.store.texts import escape, escape_all, unescape
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import asyncpg
+
+    from app.ids import Identity
+    from app.store.connections import Connection
+
+    Scope = tuple[str, str, str]
+
+_SCOPE: Final = "tenant = $1 AND principal = $2 AND conversation_id = $3"
+TURN_COLUMNS: Final = """seq, turn_id, run_id, conversation_id, user_message, assistant_response,
+    trust, digest, artifacts_shown, artifacts_hidden, at"""
+TOKENS: Final = "octet_length(user_message) / 4 + octet_length(assistant_response) / 4 + 2"
+
+_HOLD: Final = "SELECT pg_advisory_xact_lock(hashtextextended('turngate.memory:' || $1, 0))"
+_KNOWN: Final = (
+    "SELECT turn_id FROM memory_turns WHERE SCOPE AND run_id = $4 AND run_id <> ''".replace(
+        "SCOPE", _SCOPE
+    )
+)
+# Retention may have taken the last turn; a number that was folded is not given again.
+_ADD: Final = """
+INSERT INTO memory_turns (tenant, principal, conversation_id, seq, turn_id, run_id, user_message,
+    assistant_response, trust, digest, artifacts_shown, artifacts_hidden, at)
+SELECT $1, $2, $3, 1 + greatest(
+        (SELECT max(seq) FROM memory_turns WHERE SCOPE),
+        (SELECT max(folded_through) FROM memory_state WHERE SCOPE), 0),
+    coalesce(nullif($4, ''), 'mem_' || gen_random_uuid()), $5, $6, $7, $8, $9, $10, $11, $12
+RETURNING seq, turn_id""".replace("SCOPE", _SCOPE)
+_NEWEST: Final = """
+SELECT COLUMNS FROM memory_turns WHERE SCOPE ORDER BY seq DESC LIMIT $4""".replace(
+    "SCOPE", _SCOPE
+).replace("COLUMNS", TURN_COLUMNS)
+_WITHIN: Final = (
+    """
+SELECT COLUMNS FROM (
+    SELECT *, sum(TOKENS) OVER (ORDER BY seq DESC) AS so_far FROM memory_turns WHERE SCOPE
+) AS summed WHERE so_far <= $4 ORDER BY seq DESC""".replace("SCOPE", _SCOPE)
+    .replace("COLUMNS", TURN_COLUMNS)
+    .replace("TOKENS", TOKENS)
+)
+_RANGE: Final = """
+SELECT COLUMNS FROM memory_turns
+WHERE SCOPE AND seq BETWEEN $4 AND $5 ORDER BY seq DESC""".replace("SCOPE", _SCOPE).replace(
+    "COLUMNS", TURN_COLUMNS
+)
+_TAKEN: Final = "SELECT turn_id FROM memory_turns WHERE tenant = $1 AND turn_id = ANY($2::text[])"
+_FORGET: Final = "DELETE FROM memory_turns WHERE SCOPE".replace("SCOPE", _SCOPE)
+_FORGET_STATE: Final = "DELETE FROM memory_state WHERE SCOPE".replace("SCOPE", _SCOPE)
+_HAS_VECTORS: Final = "SELECT to_regclass('memory_vectors') IS NOT NULL"
+_FORGET_VECTORS: Final = "DELETE FROM memory_vectors WHERE SCOPE".replace("SCOPE", _SCOPE)
+
+log = structlog.get_logger(__name__)
+
+
+def scope_of(identity: Identity) -> Scope:
+    """The columns of a session. Raises IdentityRequired, with a notice."""
+    try:
+        identity.require()
+    except IdentityRequired:
+        log.warning("memory.identity_rejected")
+        raise
+    return escape(identity.tenant), escape(identity.user), escape(identity.session)
+
+
+async def hold(connection: Connection, scope: Scope) -> None:
+    """Nobody else changes the session's memory before this transaction ends."""
+    await connection.execute(_HOLD, "\x1f".join(scope))
+
+
+async def known(connection: Connection, scope: Scope, run: str) -> str | None:
+    """The id of the turn that the run has written already."""
+    found: str | None = await connection.fetchval(_KNOWN, *scope, escape(run))
+    return None if found is None else unescape(found)
+
+
+async def added(connection: Connection, scope: Scope, turn: ConversationTurn) -> tuple[int, str]:
+    """Write a turn as the session's newest; its number and its id."""
+    row = await connection.fetchrow(
+        _ADD,
+        *scope,
+        escape(turn.turn_id),
+        escape(turn.run),
+        to_octets(turn.user_message),
+        to_octets(turn.assistant_response),
+        int(turn.trust),
+        escape(turn.digest),
+        escape_all(turn.artifacts_shown),
+        escape_all(turn.artifacts_hidden),
+        turn.at,
+    )
+    assert row is not None  # noqa: S101 - an INSERT of one row returns it or raises
+    return row["seq"], unescape(row["turn_id"])
+
+
+async def newest(
+    connection: Connection, scope: Scope, *, most: int | None = None
+) -> list[tuple[int, ConversationTurn]]:
+    """The newest turns with their numbers, oldest first; without a bound all of them."""
+    return _turns(await connection.fetch(_NEWEST, *scope, most))
+
+
+async def within(connection: Connection, scope: Scope, tokens: int) -> list[ConversationTurn]:
+    """The longest run of newest turns whose estimates sum to at most `tokens`, oldest first."""
+    return [turn for _, turn in _turns(await connection.fetch(_WITHIN, *scope, tokens))]
+
+
+async def between(
+    connection: Connection, scope: Scope, first: int, last: int
+) -> list[ConversationTurn]:
+    """The turns of these numbers, both included, oldest first."""
+    return [turn for _, turn in _turns(await connection.fetch(_RANGE, *scope, first, last))]
+
+
+async def taken(connection: Connection, scope: Scope, ids: Sequence[str]) -> set[str]:
+    """Which of the ids the tenant's turns have already."""
+    rows = await connection.fetch(_TAKEN, scope[0], [escape(one) for one in ids])
+    return {unescape(row["turn_id"]) for row in rows}
+
+
+async def forget(connection: Connection, scope: Scope) -> None:
+    """Delete turns, vectors, summaries and queues of a session."""
+    await connection.execute(_FORGET, *scope)
+    await connection.execute(_FORGET_STATE, *scope)
+    if await connection.fetchval(_HAS_VECTORS):
+        await connection.execute(_FORGET_VECTORS, *scope)
+
+
+def turn_of(row: asyncpg.Record) -> ConversationTurn:
+    """The value of a row that has `TURN_COLUMNS`."""
+    return ConversationTurn(
+        user_message=from_octets(row["user_message"]),
+        assistant_response=from_octets(row["assistant_response"]),
+        at=row["at"],
+        trust=Trust.from_byte(row["trust"]),
+        turn_id=unescape(row["turn_id"]),
+        run=unescape(row["run_id"]),
+        session=unescape(row["conversation_id"]),
+        digest=unescape(row["digest"]),
+        artifacts_shown=tuple(map(unescape, row["artifacts_shown"])),
+        artifacts_hidden=tuple(map(unescape, row["artifacts_hidden"])),
+    )
+
+
+def to_octets(text: str) -> bytes:
+    """Any text as bytes, NUL and lone surrogates included."""
+    return text.encode(errors="surrogatepass")
+
+
+def from_octets(octets: bytes) -> str:
+    """The text that these bytes were."""
+    return octets.decode(errors="surrogatepass")
+
+
+def estimate(text: str) -> int:
+    """About how many tokens a text takes; an empty one none."""
+    return len(to_octets(text)) // 4 + 1 if text else 0
+
+
+def turn_tokens(turn: ConversationTurn) -> int:
+    """About how many tokens a turn takes; as `TOKENS`, where an empty text counts one."""
+    return sum(
+        len(to_octets(text)) // 4 + 1 for text in (turn.user_message, turn.assistant_response)
+    )
+
+
+def _turns(rows: Sequence[asyncpg.Record]) -> list[tuple[int, ConversationTurn]]:
+    return [(row["seq"], turn_of(row)) for row in reversed(rows)]
