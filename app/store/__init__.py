@@ -9,8 +9,9 @@ It decides nothing: what is written was decided in `service`. Where to look:
   logs end, `changes` orders the writes, `kinds` is their SQL
 - projections: `projections` says what an event does, by `projection_runs`, `projection_approvals`
   and `projection_fact`; `rebuild` makes them anew from the log
-- memory: `memory` fulfils its port, `memory_turns` is its SQL; by meaning: `vectors`, where the
-  database has pgvector
+- memory: `memory` fulfils its port, with `rolling_memory` for summaries, which `folding` writes;
+  `memory_turns` and `memory_state` are their SQL; by meaning: `vectors`, where the database has
+  pgvector
 - reads: `queries` and `approval_queries` are their SQL, `records` makes records of rows,
   `mcp_servers` has both of its own, `stored_logs` reads whole logs
 - runs to be driven: `ready` says which is next, `wakes` enqueues it

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from app.ids import Identity
     from app.runctx.memory import ConversationTurn, MemorySettings, RecallScope, SearchResult
     from app.store.connections import Connection, Pool
+    from app.store.memory_state import FoldClaim
     from app.store.memory_turns import Scope
 
 
@@ -86,7 +87,9 @@ class StoreMemory:
             if self._recall is not None and vector is not None:
                 stored = replace(turn, turn_id=turn_id, session=identity.session)
                 await self._recall.keep(connection, identity, stored, vector)
-            health = await self._spill(connection, scope, seq)
+            health, claim = await self._spill(connection, scope, seq)
+        if claim is not None:
+            self._begin(claim)
         return TurnWritten(turn_id, is_new=True, health=health)
 
     async def get_llm_context(self, identity: Identity) -> LLMContextPatch:
@@ -176,10 +179,15 @@ class StoreMemory:
         del connection, scope
         return Health.HEALTHY
 
-    async def _spill(self, connection: Connection, scope: Scope, newest: int) -> Health:
+    async def _spill(
+        self, connection: Connection, scope: Scope, newest: int
+    ) -> tuple[Health, FoldClaim | None]:
         """What the strategy does about a new turn, in the transaction that stores it."""
         del newest
-        return await self._health(connection, scope)
+        return await self._health(connection, scope), None
+
+    def _begin(self, claim: FoldClaim) -> None:
+        """Go on with what was claimed, once it is committed."""
 
     async def _exported(self, connection: Connection, scope: Scope) -> MemoryState:
         turns = [turn for _, turn in await memory_turns.newest(connection, scope)]

@@ -61,6 +61,9 @@ SELECT COLUMNS FROM memory_turns
 WHERE SCOPE AND seq BETWEEN $4 AND $5 ORDER BY seq DESC""".replace("SCOPE", _SCOPE).replace(
     "COLUMNS", TURN_COLUMNS
 )
+_COUNT: Final = """
+SELECT count(*) FROM memory_turns
+WHERE SCOPE AND seq > $4 AND ($5::bigint IS NULL OR seq < $5)""".replace("SCOPE", _SCOPE)
 _TAKEN: Final = "SELECT turn_id FROM memory_turns WHERE tenant = $1 AND turn_id = ANY($2::text[])"
 _FORGET: Final = "DELETE FROM memory_turns WHERE SCOPE".replace("SCOPE", _SCOPE)
 _FORGET_STATE: Final = "DELETE FROM memory_state WHERE SCOPE".replace("SCOPE", _SCOPE)
@@ -127,6 +130,14 @@ async def between(
 ) -> list[ConversationTurn]:
     """The turns of these numbers, both included, oldest first."""
     return [turn for _, turn in _turns(await connection.fetch(_RANGE, *scope, first, last))]
+
+
+async def count_between(
+    connection: Connection, scope: Scope, after: int, before: int | None
+) -> int:
+    """How many turns lie between these numbers, which do not count; None is no bound."""
+    found: int = await connection.fetchval(_COUNT, *scope, after, before)
+    return found
 
 
 async def taken(connection: Connection, scope: Scope, ids: Sequence[str]) -> set[str]:

@@ -11,10 +11,12 @@ from app.errors import Misconfigured
 from app.store.appender import LANES, Appender
 from app.store.connections import FORGETFUL, POOL_SIZE, SteadyConnection, open_pool
 from app.store.database import StoreDatabase
+from app.store.folding import Folding
 from app.store.holds import StoreHolds
 from app.store.leases import StoreLeases
 from app.store.memory import StoreMemory
 from app.store.queue import StoreQueue
+from app.store.rolling_memory import RollingMemory
 from app.store.service_keys import StoreServiceKeys
 from app.store.signals import StoreSignals
 from app.store.skills import StoreSkills
@@ -23,9 +25,10 @@ from app.store.tool_search import StoreToolSearch
 from app.store.workspace import StoreWorkspace
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
     from app.runctx.memory import MemorySettings
+    from app.runctx.ports import Summarizer
     from app.store.connections import Pool
     from app.store.numbering import Sealer
 
@@ -44,6 +47,7 @@ class Store:
     holds: StoreHolds
     service_keys: StoreServiceKeys
     pool: Pool
+    folding: Folding | None = None
 
     def workspace(self, tenant: str) -> StoreWorkspace:
         """The files of the tenant's conversations, as the tools see them."""
@@ -58,10 +62,11 @@ class Store:
 
         Raises Misconfigured for what this store cannot do.
         """
-        del model  # Neither strategy asks a model.
-        if settings.strategy == "rolling_summary":
+        if settings.strategy != "rolling_summary":
+            return StoreMemory(self.pool, settings)
+        if self.folding is None:
             raise Misconfigured("rolling_summary needs a summariser")
-        return StoreMemory(self.pool, settings)
+        return RollingMemory(self.pool, settings, folding=self.folding, model=model)
 
     @property
     def tool_search(self) -> StoreToolSearch:
@@ -77,14 +82,15 @@ class Store:
         seal: Sealer,
         pool_size: int = POOL_SIZE,
         direct: str | None = None,
+        summarizer_of: Callable[[str], Summarizer] | None = None,
     ) -> AsyncIterator[Store]:
         """The store of a migrated database until the block ends. Raises StoreUnavailable.
 
-        `process` is an id of this process that no other has; `seal` signs logs.
-        `direct` is the database's own address
-        where `dsn` is a pooler's: what listens uses it, and without it looks again and again. What
-        a block raises is passed on as it is; appends that nobody has answered by the end of the
-        block raise StoreUnavailable.
+        `process` is an id of this process that no other has; `seal` signs logs. `direct` is the
+        database's own address where `dsn` is a pooler's: what listens uses it, and without it looks
+        again and again. `summarizer_of` an agent's model is who condenses its memory. What a block
+        raises is passed on as it is; appends that nobody has answered by the end of the block raise
+        StoreUnavailable.
         """
         lasting = direct or dsn
         pool = await open_pool(dsn, largest=pool_size)
@@ -94,9 +100,12 @@ class Store:
         tails = Tails()
         signals = StoreSignals(hinting, sender=process)
         appender = Appender(lanes, tails, seal=seal, committed=signals.committed)
+        folding = None if summarizer_of is None else Folding(pool, summarizer_of)
         tasks = asyncio.TaskGroup()
         await tasks.__aenter__()
         running = [tasks.create_task(appender.run()), tasks.create_task(signals.run())]
+        if folding is not None:
+            running.append(tasks.create_task(folding.run()))
         try:
             yield Store(
                 database=StoreDatabase(pool, tails, seal=seal, committed=signals.committed),
@@ -106,6 +115,7 @@ class Store:
                 holds=StoreHolds(pool),
                 service_keys=StoreServiceKeys(pool),
                 pool=pool,
+                folding=folding,
             )
         finally:
             for task in running:
