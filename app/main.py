@@ -22,6 +22,7 @@ from app.providers.embedding import ContractEmbedder
 from app.providers.embedding_endpoint import EmbeddingEndpoint, EndpointVectors
 from app.providers.endpoint import Endpoint
 from app.providers.key_sets import read_key_set
+from app.providers.summaries import Summarizers
 from app.providers.wordllama import WordLlamaVectors
 from app.runctx.skill_meaning import SkillMeanings
 from app.service.access import Access, FetchedKeys, FixedKeys
@@ -30,6 +31,7 @@ from app.service.approvals import Approvals
 from app.service.artifacts import Artifacts
 from app.service.binding import Binder
 from app.service.clock import SystemClock
+from app.service.compaction import Compaction
 from app.service.conversations import Conversations
 from app.service.development import DEVELOPMENT_ISSUER, development_issuer
 from app.service.driver import Driver, DriverSettings
@@ -167,12 +169,15 @@ async def open_house(
         stack.enter_context(counted_notices(edge.registry))
         supervisor = None
         if worker:
-            driver = _driver(
-                store, settings, clock, loader=Loader(binder, statements), pace=holds, name=process
-            )
+            loader = Loader(binder, statements, _compaction(store, settings, providers))
+            driver = _driver(store, settings, clock, loader=loader, pace=holds, name=process)
             supervisor = _supervisor(store, settings, driver=driver, edge=edge)
             await stack.enter_async_context(_supervised(supervisor))
         yield House(build_app(edge), store, streams, wakeups, supervisor)
+
+
+def _compaction(store: Store, settings: Settings, providers: ProviderDirectory) -> Compaction:
+    return Compaction(store.database, Summarizers(providers, model=settings.summary_model))
 
 
 def _streams(
@@ -297,7 +302,7 @@ def _providers(settings: Settings, clock: Clock) -> ProviderDirectory:
         clock,
         vendors={name: Endpoint(_secret(key)) for name, key in vendors.items() if key is not None},
         compatible={
-            name: Endpoint(_secret(server.api_key), server.base_url)
+            name: Endpoint(_secret(server.api_key), server.base_url, server.context_window)
             for name, server in settings.compatible.items()
         },
     )

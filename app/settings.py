@@ -42,6 +42,7 @@ class CompatibleServer(BaseModel):
 
     base_url: str
     api_key: SecretStr | None = None
+    context_window: int | None = Field(None, ge=1024)
 
 
 def _words(line: object) -> object:
@@ -100,9 +101,12 @@ class Settings(BaseSettings):
     model: str | None = Field(
         None, description="The demo's model, such as openai:NAME; without it the script model"
     )
+    summary_model: str | None = Field(
+        None, description="The model that writes summaries, or extract; else the agent's own"
+    )
     compatible: dict[str, CompatibleServer] = Field(
         default_factory=dict,
-        description="OpenAI-compatible servers: JSON map of name to base_url and api_key",
+        description="Compatible servers: JSON map of name to base_url, api_key, context_window",
     )
     openai_api_key: SecretStr | None = Field(None, description="Key for openai: models")
     anthropic_api_key: SecretStr | None = Field(None, description="Key for anthropic: models")

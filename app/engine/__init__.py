@@ -9,6 +9,7 @@ Pure: it never awaits, reads no clock and makes no policy choice of its own. Whe
 - `commands`, `streaming`, `messages`, `usage`, `turn_policy` are the words spoken with a driver;
   `errors` is what it may have to hear. `finish` is how a driver's loop ended, and `output_schema`
   what an answer is held against; `bounded_schema` and `patterns` see that it ends.
+- `compaction` says where a transcript is cut when it has grown long.
 - `assembler` makes one turn of the items of a stream.
 - `run_document` and `document` are the stored forms; `json_text`, `json_pointer` and `arguments`
   the JSON within.

@@ -169,6 +169,27 @@ class MemoryWritten(Payload):
     error: str | None = None
 
 
+class HistoryCompacted(Payload):
+    """Messages of the history were folded into a summary, whose text lies in the private column.
+
+    What the model is shown from now on: the summary, the message of the user at `pinned_seq`, and
+    what came after `through_seq`. `messages` are those folded, `model` wrote the summary.
+    """
+
+    TYPE: ClassVar[str] = "history.compacted"
+
+    reason: Literal["message_count", "token_budget"]
+    from_seq: int
+    through_seq: int
+    pinned_seq: int | None
+    messages: int
+    tokens_before: int
+    tokens_after: int
+    summary_sha256: str
+    prior_sha256: str | None
+    model: str
+
+
 class RunPaused(Payload):
     """The run waits for people; its lease is free."""
 

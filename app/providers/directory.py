@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from app.providers.endpoint import SCRIPT, Endpoint, Timeouts, parse_model
+from app.providers.endpoint import SCRIPT, WINDOWS, Endpoint, Timeouts, parse_model
 from app.providers.script import ScriptProvider
 from app.turn.ports import FailureKind, ProviderError
 
@@ -52,6 +52,15 @@ class ProviderDirectory:
         """
         name = parse_model(model, frozenset(self._compatible))
         return model == SCRIPT or (name is not None and name.server is None)
+
+    def context_window(self, model: str) -> int | None:
+        """What the model can read, in tokens; None for the script, and where nobody said it."""
+        name = parse_model(model, frozenset(self._compatible))
+        if name is None:
+            return None
+        if name.server is not None:
+            return self._compatible[name.server].context_window
+        return WINDOWS[name.vendor]
 
     def provider(self, model: str) -> Provider:
         """The provider of a model; one that is not known here says so when it is asked.

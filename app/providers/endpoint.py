@@ -8,14 +8,20 @@ from typing import Final
 SCRIPT: Final = "script"
 VENDORS: Final = frozenset({"openai", "anthropic", "google"})
 _COMPATIBLE: Final = "compatible"
+# What the models that a vendor offers today can read at least, in tokens.
+WINDOWS: Final = {"openai": 128_000, "anthropic": 200_000, "google": 1_000_000}
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A server of models; `base_url` is None for the vendor's own address."""
+    """A server of models; `base_url` is None for the vendor's own address.
+
+    `context_window` is what its models can read, in tokens, where that was said.
+    """
 
     api_key: str | None = field(default=None, repr=False)
     base_url: str | None = None
+    context_window: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

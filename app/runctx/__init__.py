@@ -11,5 +11,6 @@
 - `assemble` makes the `context` of a run: `fetch` asks memory, `caller_memory` adds what a client
   attached
 - `projection` makes values for a prompt, `blocks` the text of its blocks, `text` their JSON
+- `condense` is what a summariser is given, and what is made of its answer
 - `mime` says what a file is declared as, and what its bytes say
 """

@@ -161,6 +161,7 @@ class Binder:
             execution_ceiling=ceiling,
             output_schema=spec.output_schema,
             asks_questions=ASK_QUESTION in spec.tools,
+            context_window=self._providers.context_window(spec.model),
         )
         trusting = spec.memory.caller_memory_trusted and now.memory.caller_memory_trusted
         provider = self._providers.provider(spec.model)

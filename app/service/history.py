@@ -6,8 +6,8 @@ sense of agent-run.md 9.2. The log is immutable: the same range gives the same h
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from app.engine.json_text import parse_json
 from app.engine.messages import (
@@ -40,12 +40,32 @@ HISTORY_EVENTS: Final = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A message and where it stands in the order in which runs were driven.
+
+    What a user said stands where its run began, and was said at `said_seq`.
+    """
+
+    message: Message
+    seq: int
+    said_seq: int | None = None
+
+
+class Cut(Protocol):
+    """What a summary stands for: all up to `through_seq`, but for what was said at `pinned_seq`."""
+
+    @property
+    def through_seq(self) -> int: ...
+    @property
+    def pinned_seq(self) -> int | None: ...
+
+
 @dataclass(slots=True)
 class _Exchange:
     """One run's messages in the making; `batch` maps the open calls to their ids in the log."""
 
-    said: UserMessage
-    messages: list[Message] = field(default_factory=list)
+    messages: list[Placed]
     calls: dict[str, ToolCall] = field(default_factory=dict)
     output_tool: str | None = None
     results: dict[str, ToolResultContent] = field(default_factory=dict)
@@ -58,7 +78,8 @@ class _Exchange:
         turn, _ = decode_reply(event.private)
         if not turn.choice:
             return
-        self.messages.append(AssistantMessage(id=turn.message_id, content=turn.choice))
+        said = AssistantMessage(id=turn.message_id, content=turn.choice)
+        self.messages.append(Placed(said, event.seq))
         calls = [part for part in turn.choice if isinstance(part, ToolCall)]
         ids = [part["call_id"] for part in event.data["content"] if part["type"] == "tool_call"]
         self.calls = dict(zip(ids, calls, strict=True))
@@ -68,10 +89,11 @@ class _Exchange:
         """Take a call's result. One that the run accepted as its answer leaves text behind."""
         call = self.calls.get(event.data["call_id"])
         if call is not None and call.name == self.output_tool and _is_answer(event):
-            said = self.messages[-1]
-            if isinstance(said, AssistantMessage):
-                content = answer_content(said.content, call)
-                self.messages[-1] = said.model_copy(update={"content": content})
+            placed = self.messages[-1]
+            if isinstance(placed.message, AssistantMessage):
+                content = answer_content(placed.message.content, call)
+                said = placed.message.model_copy(update={"content": content})
+                self.messages[-1] = replace(placed, message=said)
             self.calls = {}
         self.results[event.data["call_id"]] = _content(event)
 
@@ -79,7 +101,8 @@ class _Exchange:
         """A reply that a broken stream cut off: what text there was, without the engine's form."""
         parts = event.data["content"]
         if text := "".join(part["text"] for part in parts if part["type"] == "text"):
-            self.messages.append(AssistantMessage(content=(AssistantText(text=text),)))
+            said = AssistantMessage(content=(AssistantText(text=text),))
+            self.messages.append(Placed(said, event.seq))
 
     def close_batch(self) -> None:
         if self.calls:
@@ -87,7 +110,7 @@ class _Exchange:
                 ToolResult.of(call, (self.results[call_id],))
                 for call_id, call in self.calls.items()
             )
-            self.messages.append(UserMessage(content=content))
+            self.messages.append(Placed(UserMessage(content=content), self.messages[-1].seq))
         self.calls, self.results = {}, {}
 
 
@@ -110,30 +133,48 @@ def result_text(event: Event) -> str:
     return text
 
 
-def fold_history(events: Iterable[Event], *, before_run: str) -> list[Message]:
+def fold_history(
+    events: Iterable[Event], *, before_run: str, after: Cut | None = None
+) -> list[Placed]:
     """The messages of every run that was driven before `before_run`, in the order driven.
 
-    What a worker said stays between it and its delegation.
+    Those that a summary stands for are left out. What a worker said stays between it and its
+    delegation.
     """
-    said: dict[str, UserMessage] = {}
+    said: dict[str, Event] = {}
     driven: dict[str, _Exchange] = {}
     for event in events:
         run_id = event.run_id
         if run_id is None or run_id == before_run or delegation_of(event.data):
             continue
         if event.type == "message.user":
-            said[run_id] = user_message(event.data)
+            said[run_id] = event
         elif event.type == "run.started":
-            driven[run_id] = _Exchange(said[run_id])
+            driven[run_id] = _Exchange([placed_input(said[run_id], at=event.seq)])
         elif event.type == "message.assistant":
             driven[run_id].reply(event)
         elif run_id in driven:
             driven[run_id].result(event)
-    messages: list[Message] = []
+    messages: list[Placed] = []
     for exchange in driven.values():
         exchange.close_batch()
-        messages.extend((exchange.said, *exchange.messages))
-    return messages
+        messages += exchange.messages
+    return messages if after is None else _after(messages, after)
+
+
+def placed_input(said: Event, *, at: int) -> Placed:
+    """What was said to a run that began at `at`."""
+    return Placed(user_message(said.data), at, said.seq)
+
+
+def _after(messages: Iterable[Placed], cut: Cut) -> list[Placed]:
+    """The pinned message, then what came after the cut."""
+    return [
+        one
+        for one in messages
+        if one.seq > cut.through_seq
+        or (one.said_seq is not None and one.said_seq == cut.pinned_seq)
+    ]
 
 
 def _content(event: Event) -> ToolResultContent:

@@ -15,10 +15,11 @@ from app.log.queries import LogScope
 from app.log.records import ConsentRecords
 from app.service.answers import verified_answers
 from app.service.binding import RunPlace
+from app.service.compaction import newest_summary, own_summary, shown_of
 from app.service.consents import consents
 from app.service.history import user_texts
 from app.service.run_context import Beginning, CannotStart, assemble, kept_context
-from app.service.standing import RUN_EVENTS, opens_conversation, standing
+from app.service.standing import RUN_EVENTS, EarlierRuns, opens_conversation, standing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from app.log.envelope import Event
     from app.log.records import ApprovalRecord, Lease, RunRecord
     from app.service.binding import Binder, Bound
+    from app.service.compaction import Compaction, Summary
     from app.service.consents import Consents
     from app.service.ports import Session
     from app.service.replay import Standing
@@ -64,6 +66,7 @@ class Loader:
 
     binder: Binder
     statements: Statements
+    compaction: Compaction
 
     async def load(self, session: Session, lease: Lease, *, now: datetime) -> Loaded:
         """Everything that driving the leased run takes. Raises MissingSnapshot, CannotStart."""
@@ -85,22 +88,38 @@ class Loader:
         given = await _given(session, run)
         agreed = consents(run, given, bound.executor)
         answers = await verified_answers(self.statements, run, events)
+        memory = bound.spec.memory
+        began_with = await self._summary(session, run, bound, kept)
         state = await standing(
             session,
             run,
             events,
             decided=agreed.decided,
             output_schema=bound.agent.output_schema,
-            replays=bound.spec.memory.replays_conversation,
+            earlier=EarlierRuns(began_with) if memory.replays_conversation else None,
         )
-        context = kept or await assemble(
-            bound, _beginning(lease, events, state, place=place, now=now)
-        )
-        if context.blocks:
-            bound = replace(bound, agent=replace(bound.agent, context=context.blocks))
+        own = own_summary(events)
+        state.folded = shown_of(own, began_with)
+        beginning = _beginning(lease, events, state, place=place, summary=began_with, now=now)
+        context = kept or await assemble(bound, beginning)
+        compactor = self.compaction.compactor(lease, bound.spec, began_with=began_with, own=own)
+        agent = replace(bound.agent, context=context.blocks, compactor=compactor)
+        bound = replace(bound, agent=agent)
         by_id = {approval.id: approval for approval in given.approvals}
         asked = {call_id: by_id[request] for call_id, request in state.requests().items()}
         return Loaded(bound, schema, state, agreed, _to_open_calls(answers, state), asked, context)
+
+    async def _summary(
+        self, session: Session, run: RunRecord, bound: Bound, kept: KeptContext | None
+    ) -> Summary | None:
+        """What an earlier run left of the history that this one begins with."""
+        memory = bound.spec.memory
+        if kept is not None:
+            return kept.summary
+        replays = memory.replays_conversation and not opens_conversation(run)
+        if not replays or not memory.compaction.enabled:
+            return None
+        return await newest_summary(session, run.conversation_id)
 
     async def _skills_revision(
         self, session: Session, created: Event | None, kept: KeptContext | None
@@ -112,7 +131,13 @@ class Loader:
 
 
 def _beginning(
-    lease: Lease, events: Sequence[Event], state: Standing, *, place: RunPlace, now: datetime
+    lease: Lease,
+    events: Sequence[Event],
+    state: Standing,
+    *,
+    place: RunPlace,
+    summary: Summary | None,
+    now: datetime,
 ) -> Beginning:
     """The run as it begins; what its caller attached lies beside what they said."""
     run = lease.run
@@ -123,6 +148,7 @@ def _beginning(
         caller_memory=said.private,
         replayed=user_texts(state.run.input_history()),
         skills_revision=place.skills_revision,
+        summary=summary,
         at=now,
     )
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from app.runctx.memory import MemorySettings
-    from app.runctx.ports import MemoryStore
+    from app.runctx.ports import MemoryStore, Summarizer
 
 
 class Memories(Protocol):
@@ -14,4 +14,12 @@ class Memories(Protocol):
 
     def memory(self, settings: MemorySettings, *, model: str) -> MemoryStore:
         """What agents with these settings remember; `model` is their own, which may summarise."""
+        ...
+
+
+class Summarizers(Protocol):
+    """Who writes summaries."""
+
+    def of(self, agent_model: str) -> Summarizer:
+        """The summariser for an agent on that model, which may be the model itself."""
         ...

@@ -334,3 +334,6 @@ class Providers(Protocol):
     """The models of this deployment."""
 
     def provider(self, model: str) -> Provider: ...
+    def context_window(self, model: str) -> int | None:
+        """What the model can read, in tokens, where that is known."""
+        ...

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from app.engine.agent_run import AgentRun
     from app.engine.commands import PendingToolCall
     from app.log.envelope import Event
+    from app.turn.folded import Folded
     from app.turn.options import ApprovalDecision
 
 
@@ -55,6 +56,7 @@ class Standing:
     workers: dict[str, WorkerStanding] = field(default_factory=dict)
     worker_replies: list[Mapping[str, int]] = field(default_factory=list)
     questions: OpenQuestions = field(default_factory=OpenQuestions)
+    folded: Folded | None = None
     active: ActiveTime = field(default_factory=ActiveTime)
 
     def requests(self) -> dict[str, str]:
@@ -81,6 +83,7 @@ class Standing:
             interrupted_attempt=self.interrupted_attempt,
             steps_in_turn=self.steps_in_turn,
             under=self.under,
+            folded=self.folded,
             workers={call_id: worker.stored() for call_id, worker in self.workers.items()},
             delegated_in_turn=self.delegated_in_turn,
             delegated_in_batch=sum(

@@ -22,6 +22,7 @@ from app.runctx.blocks import render_blocks
 from app.runctx.caller_memory import CallerMemoryInvalid, CallerMemoryTierShape
 from app.runctx.skill import SKILL_TOOLS
 from app.runctx.text import PromptBlockUnserializable
+from app.service.compaction import kept_summary, summary_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from app.log.envelope import Event
     from app.runctx.context import ContextFacts, RunContext
     from app.service.binding import Bound
+    from app.service.compaction import Summary
 
 
 class CannotStart(Exception):
@@ -49,13 +51,15 @@ class BlockUnusable(CannotStart):
 class KeptContext:
     """The blocks of a run in their exact text; `skills_revision` is that of its skills, if any.
 
-    `facts` are there where this turn made it, and must keep it.
+    `facts` are there where this turn made it, and must keep it. `summary` is what an earlier run
+    left of the history, which begins after it.
     """
 
     blocks: tuple[str, ...] = ()
     skills_revision: int | None = None
     trust: Trust = Trust.UNSPECIFIED
     facts: ContextFacts | None = None
+    summary: Summary | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +74,7 @@ class Beginning:
     caller_memory: bytes | None
     replayed: Collection[str]
     skills_revision: int | None
+    summary: Summary | None
     at: datetime
 
 
@@ -83,8 +88,12 @@ def kept_context(events: Sequence[Event]) -> KeptContext | None:
     if kept.private is None or sha256_hex(kept.private) != kept.data["sha256"]:
         raise CannotStart("the kept context of the run is missing or altered")
     document = orjson.loads(kept.private)
+    summary = document.get("summary")
     return KeptContext(
-        tuple(document.get("blocks", ())), document.get("skills_revision"), kept.trust
+        tuple(document.get("blocks", ())),
+        document.get("skills_revision"),
+        kept.trust,
+        summary=None if summary is None else summary_of(summary),
     )
 
 
@@ -106,7 +115,7 @@ async def assemble(bound: Bound, beginning: Beginning) -> KeptContext:
         raise CannotStart(message + told) from error
     tainted = context.trust.taints
     trust = Trust.QUARANTINED_CONTENT if tainted else Trust.UNSPECIFIED
-    return KeptContext(blocks, beginning.skills_revision, trust, context.facts)
+    return KeptContext(blocks, beginning.skills_revision, trust, context.facts, beginning.summary)
 
 
 def context_assembled(
@@ -123,6 +132,8 @@ def context_assembled(
         document["skills_revision"] = context.skills_revision
     if context.blocks:
         document["blocks"] = context.blocks
+    if context.summary is not None:
+        document["summary"] = kept_summary(context.summary)
     kept = orjson.dumps(document)
     assembled = ContextAssembled(
         sha256=sha256_hex(kept),

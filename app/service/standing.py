@@ -7,6 +7,7 @@ say whose they are, and are folded like those of a run.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from app.engine.agent_run import AgentRun
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from app.engine.messages import Message
     from app.log.envelope import Event
     from app.log.records import RunRecord
+    from app.service.history import Cut
     from app.service.ports import Session
     from app.service.replay import Standing
     from app.turn.options import ApprovalDecision
@@ -38,6 +40,7 @@ RUN_EVENTS: Final = (
     "step.started",
     "step.discarded",
     "message.assistant",
+    "history.compacted",
     "approval.requested",
     "approval.resolved",
     "question.asked",
@@ -59,6 +62,13 @@ _AFTER_CONVERSATION_CREATED: Final = 2
 OUTPUT_RETRIES: Final = 1
 
 
+@dataclass(frozen=True, slots=True)
+class EarlierRuns:
+    """What is replayed of the conversation's earlier runs: all, or what came `after` a summary."""
+
+    after: Cut | None = None
+
+
 async def standing(
     session: Session,
     run: RunRecord,
@@ -66,16 +76,15 @@ async def standing(
     *,
     decided: Mapping[str, ApprovalDecision],
     output_schema: Mapping[str, object] | None = None,
-    replays: bool = True,
+    earlier: EarlierRuns | None = EarlierRuns(),
 ) -> Standing:
     """Fold the run from its RUN_EVENTS. `decided` are its verified decisions by approval id.
 
-    `replays`: the messages of earlier runs come before its own.
+    The messages of `earlier` runs come before its own.
     """
     checkpoint, at = _checkpoint(events, None)
     if checkpoint is None:
-        is_alone = not replays or opens_conversation(run)
-        history = [] if is_alone else await _history(session, run)
+        history = await _history(session, run, earlier)
         said = next(event for event in events if event.type == "message.user")
         checkpoint = AgentRun.new(user_message(said.data)).with_history(history)
         if output_schema is not None:
@@ -100,10 +109,12 @@ def opens_conversation(run: RunRecord) -> bool:
     return run.created_seq == _AFTER_CONVERSATION_CREATED
 
 
-async def _history(session: Session, run: RunRecord) -> list[Message]:
-    log = LogScope(run.conversation_id)
-    earlier = await session.events_of(log, HISTORY_EVENTS)
-    return fold_history(earlier, before_run=run.id)
+async def _history(session: Session, run: RunRecord, earlier: EarlierRuns | None) -> list[Message]:
+    if earlier is None or opens_conversation(run):
+        return []
+    events = await session.events_of(LogScope(run.conversation_id), HISTORY_EVENTS)
+    folded = fold_history(events, before_run=run.id, after=earlier.after)
+    return [one.message for one in folded]
 
 
 async def stalled_turns(session: Session, run: RunRecord) -> int:

@@ -139,6 +139,9 @@ LATEST: Final = _WHOLE.replace(
 RUN_LATEST: Final = _WHOLE.replace(
     "CONDITION", "type = $3 AND run_id = $4 ORDER BY seq DESC LIMIT 1"
 )
+LATEST_COMPACTION: Final = _WHOLE.replace(
+    "CONDITION", "type = 'history.compacted' ORDER BY seq DESC LIMIT 1"
+)
 LATEST_CHECKPOINT: Final = _WHOLE.replace(
     "CONDITION", "type = 'run.checkpointed' ORDER BY seq DESC LIMIT 1"
 )

@@ -205,6 +205,8 @@ class StoreSession:
             row = await self._row(queries.RUN_LATEST, conversation_id, event_type, run_id)
         elif event_type == "run.checkpointed":
             row = await self._row(queries.LATEST_CHECKPOINT, conversation_id)
+        elif event_type == "history.compacted":
+            row = await self._row(queries.LATEST_COMPACTION, conversation_id)
         else:
             row = await self._row(queries.LATEST, conversation_id, event_type)
         return None if row is None else records.event(row)

@@ -94,6 +94,12 @@ class EventRow(SQLModel, table=True):
             postgresql_where=sql("type = 'run.checkpointed'"),
         ),
         Index(
+            "ix_events_compactions",
+            "conversation_id",
+            sql("seq DESC"),
+            postgresql_where=sql("type = 'history.compacted'"),
+        ),
+        Index(
             "ix_events_history",
             "conversation_id",
             "seq",

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from app.policy.capability import CapabilitySet
+    from app.turn.folded import Compactor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +20,8 @@ class BoundAgent:
     """The stricter of a run's snapshot and the present agent (service.md 3).
 
     `asks_questions`: its tools name `ask_question`. `context` are the blocks of the run's context,
-    fixed when it began (run-context.md 8).
+    fixed when it began (run-context.md 8). With a `compactor` the history that is sent gets
+    condensed; `context_window` is what the model can read, in tokens, where that is known.
     """
 
     name: str
@@ -30,3 +32,5 @@ class BoundAgent:
     asks_questions: bool = False
     output_schema: Mapping[str, object] | None = None
     context: tuple[str, ...] = ()
+    compactor: Compactor | None = None
+    context_window: int | None = None

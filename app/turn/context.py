@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from app.policy.grants import RememberedGrant, SessionApproval
     from app.turn.agent import BoundAgent
     from app.turn.answers import AnswerBook
+    from app.turn.folded import Folded
     from app.turn.ledger import DecisionLedger
     from app.turn.options import RunTurnOptions
     from app.turn.output import OutputTool
@@ -105,7 +106,8 @@ class TurnCtx:
     """One turn in progress. The options are never changed: what is used up is used up here.
 
     `step` is the number of the model call at hand, counted over the run; the AgentRun may be one
-    ahead, because it asks for a better answer at once.
+    ahead, because it asks for a better answer at once. `folded` stands for the messages that are
+    left out; no summary is asked for below `compact_from` messages.
     """
 
     provider: Provider
@@ -138,6 +140,8 @@ class TurnCtx:
     last_text: str = ""
     grounded: bool = False
     ended_by: EndedBy = EndedBy.FAILURE
+    folded: Folded | None = None
+    compact_from: int = 0
     malformed_steps: int = 0
     denial_reprompts: int = 0
     denied_sigs: dict[tuple[str, bytes], str] = field(default_factory=dict)

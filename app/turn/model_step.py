@@ -12,6 +12,7 @@ from app.engine.usage import Usage
 from app.log.calls import MessageAssistant, ToolSettled
 from app.log.runs import StepCompleted, StepDiscarded
 from app.policy.taint import Trust
+from app.turn.compaction import compact_if_due, require_fitting
 from app.turn.context import Partial, TurnFailed
 from app.turn.dial import BrokenStream, dial
 from app.turn.output import settled_calls
@@ -41,7 +42,9 @@ async def ask_model(
     if ctx.output is not None and ctx.output.is_taken:
         told = f"the output tool {ctx.output.name!r} has the name of a tool of the agent"
         raise TurnFailed(FailureKind.BAD_REQUEST, told)
+    await compact_if_due(ctx, command)
     request = model_request(ctx, command, is_closing=is_closing)
+    require_fitting(ctx, request)
     try:
         collected = await dial(ctx, request, first_attempt=_first_attempt(ctx))
     except BrokenStream as broken:

@@ -33,6 +33,7 @@ class FailureKind(StrEnum):
     OTHER = "other"
     MALFORMED_ARGUMENTS = "malformed_arguments"
     OUTPUT_INVALID = "output_invalid"
+    CONTEXT_WINDOW_EXCEEDED = "context_window_exceeded"
     INTERNAL = "internal"
 
 

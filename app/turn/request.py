@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from app.engine.messages import AssistantMessage, UserMessage
 from app.policy.capability import Capability
 from app.turn import texts
+from app.turn.folded import shown_places
 from app.turn.ports import ModelRequest
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def model_request(ctx: TurnCtx, command: CallModel, *, is_closing: bool) -> Mode
     return ModelRequest(
         model=ctx.agent.model,
         instructions=_instructions(ctx, is_closing=is_closing),
-        messages=(*command.history[:inherited], *_with_notes(own, notes)),
+        messages=_shown(ctx, (*command.history[:inherited], *own), notes, inherited=inherited),
         tools=ctx.specs.all if ctx.output is None else (*ctx.specs.all, ctx.output.spec),
         calls_allowed=not is_closing,
         cache_hint=ctx.options.cache_hint,
@@ -38,7 +39,7 @@ def model_request(ctx: TurnCtx, command: CallModel, *, is_closing: bool) -> Mode
         user_text=ctx.transcript.user_text,
         replies=sum(isinstance(message, AssistantMessage) for message in own),
         now_unix_ms=ctx.now_unix_ms,
-        context=ctx.agent.context,
+        context=_blocks(ctx),
     )
 
 
@@ -59,11 +60,23 @@ def _may_search(ctx: TurnCtx) -> bool:
     )
 
 
-def _with_notes(messages: Sequence[Message], notes: Sequence[Note]) -> Sequence[Message]:
-    if not notes:
+def _blocks(ctx: TurnCtx) -> tuple[str, ...]:
+    """The blocks of the run, and the one that stands for folded messages after them."""
+    return ctx.agent.context if ctx.folded is None else (*ctx.agent.context, ctx.folded.block)
+
+
+def _shown(
+    ctx: TurnCtx, messages: Sequence[Message], notes: Sequence[Note], *, inherited: int
+) -> Sequence[Message]:
+    """The messages that are not folded, each of the run's own with the notes that belong to it."""
+    if ctx.folded is None and not notes:
         return messages
-    placed: list[Message] = []
-    for count, message in enumerate(messages, start=1):
-        placed.append(message)
-        placed += [UserMessage.of_text(note.text) for note in notes if note.after_messages == count]
-    return placed
+    shown: list[Message] = []
+    for at in shown_places(ctx.folded, len(messages)):
+        shown.append(messages[at])
+        after = at + 1 - inherited
+        shown += [UserMessage.of_text(note.text) for note in notes if note.after_messages == after]
+    if isinstance(shown[0], AssistantMessage):
+        # Some providers refuse a transcript that the model's own word begins.
+        shown.insert(0, UserMessage.of_text(texts.BEGINNING_FOLDED))
+    return shown

@@ -76,6 +76,7 @@ async def run_turn(  # noqa: PLR0913 - the signature is turn.md 2.1's
         step=transcript.run.turn(),
         steps=transcript.steps_in_turn,
         last_text=transcript.last_text,
+        folded=transcript.folded,
         output=output,
         tainted=(
             options.untrusted_context_seed

@@ -23,6 +23,7 @@ DECLINED: Final = "They left it to you: use your judgement."
 AUTO_RESOLVED: Final = "Nobody answered in time: use your judgement."
 ACCEPTED: Final = '{"accepted":true}'
 
+BEGINNING_FOLDED: Final = "(The beginning of this conversation is summarised above.)"
 ASK_QUESTION: Final = "ask_question"
 DELEGATE_TO: Final = "__delegate_to"
 HANDOFF_TO: Final = "__handoff_to"

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from app.engine.agent_run import AgentRun
+    from app.turn.folded import Folded
 
 
 class CallMark(StrEnum):
@@ -77,7 +78,7 @@ class Transcript:
     A worker's transcript is numbered `under` the call of its delegation. `workers` are those behind
     delegations that are open, by call id. Of the delegations dispatched before, `delegated_in_turn`
     counts those of this turn, which a lost worker process began, and `delegated_in_batch` those of
-    the open batch that have their result.
+    the open batch that have their result. `folded` stands for messages that requests leave out.
     """
 
     run: AgentRun
@@ -91,6 +92,7 @@ class Transcript:
     workers: Mapping[str, StoredWorker] = field(default_factory=dict)
     delegated_in_turn: int = 0
     delegated_in_batch: int = 0
+    folded: Folded | None = None
 
     @property
     def steps_before(self) -> int:

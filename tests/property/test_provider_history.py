@@ -146,6 +146,6 @@ def test_f53_the_run_after_one_that_was_cancelled_anywhere_has_a_sound_history(
     del log.events[data.draw(st.integers(2, len(log.events)), label="events kept") :]
     for call in open_calls(of_types(log, CALL_EVENTS)):
         log.settled(call.call_id, outcome="interrupted" if call.started else "cancelled")
-    history = fold_history(of_types(log, HISTORY_EVENTS), before_run="run_2")
+    folded = fold_history(of_types(log, HISTORY_EVENTS), before_run="run_2")
     prompt = UserMessage(content=(UserText(text="and now?"),))
-    check_acceptable([*history, prompt], vendor)
+    check_acceptable([*(one.message for one in folded), prompt], vendor)

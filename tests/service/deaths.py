@@ -21,6 +21,7 @@ def other(house: House, worker: str = "worker-2") -> House:
         house.clock,
         house.tools,
         memories=house.memories,
+        summarizers=house.summarizers,
         worker=worker,
     )
 
@@ -35,6 +36,7 @@ def doomed(house: House, event_type: str, moment: Moment, nth: int = 1) -> House
         house.tools,
         leases=leases,
         memories=house.memories,
+        summarizers=house.summarizers,
     )
 
 

@@ -195,7 +195,6 @@ def test_what_does_not_hold_is_named(case: Case) -> None:
 LATER = [
     Case("memory", {"memory": {"strategy": "truncation"}}, ("/memory/strategy",)),
     Case("recall", {"memory": {"retrieval": "semantic"}}, ("/memory/retrieval",)),
-    Case("compaction", {"memory": {"compaction": {"enabled": False}}}, ("/memory/compaction",)),
     Case("uploads", {"attachments_policy": {"max_bytes": 1}}, ("/attachments_policy",)),
 ]
 

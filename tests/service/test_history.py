@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def folded(log: Logbook) -> list[Message]:
     events = [event for event in log.events if event.type in HISTORY_EVENTS]
-    return fold_history(events, before_run="run_now")
+    return [one.message for one in fold_history(events, before_run="run_now")]
 
 
 def a_run(log: Logbook, run_id: str, text: str) -> None:

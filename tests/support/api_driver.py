@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from app.providers.directory import ProviderDirectory
+from app.providers.summaries import Summarizers
 from app.service.binding import Binder
+from app.service.compaction import Compaction
 from app.service.driver import Driver, DriverSettings
 from app.service.loading import Loader
 from app.service.statements import Statements
@@ -64,6 +66,7 @@ class ApiDriver:
             loader=Loader(
                 Binder(toolbox=toolbox, providers=models),
                 Statements(SERVICE, world.store.service_keys),
+                Compaction(world.store.database, Summarizers(models)),
             ),
             clock=clock,
             pace=Unheld(),

@@ -16,8 +16,10 @@ from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from app.providers.directory import ProviderDirectory
+from app.providers.summaries import Summarizers
 from app.service.binding import Binder
 from app.service.clock import SystemClock
+from app.service.compaction import Compaction
 from app.service.driver import Driver, DriverSettings
 from app.service.loading import Loader
 from app.service.statements import Statements
@@ -44,13 +46,15 @@ async def driver_on(store: Store, leases: Leases, *, host: str) -> AsyncIterator
     clock, http = SystemClock(), OutboundHttp((host,))
     registry = ToolRegistry(builtin_tools(clock, http))
     toolbox = Toolbox(registry, store=store, clock=clock)
+    providers = ProviderDirectory(clock)
     try:
         yield Driver(
             database=store.database,
             leases=leases,
             loader=Loader(
-                Binder(toolbox=toolbox, providers=ProviderDirectory(clock)),
+                Binder(toolbox=toolbox, providers=providers),
                 Statements(SERVICE, store.service_keys),
+                Compaction(store.database, Summarizers(providers)),
             ),
             clock=clock,
             pace=Unheld(),

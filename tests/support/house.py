@@ -25,6 +25,7 @@ from app.service.agent_spec import AgentSpec, digest_of
 from app.service.approvals import Approvals
 from app.service.binding import Binder
 from app.service.caller import Caller
+from app.service.compaction import Compaction
 from app.service.driver import Driver, DriverSettings
 from app.service.expiry import Expiry
 from app.service.loading import Loader
@@ -43,6 +44,7 @@ from app.trust.keys import CHANCE_BYTES, SigningKey, derive_signing_key
 from app.turn.clock import LoopClock
 from tests.support.clock import PlayedClock
 from tests.support.house_tools import CountingTools
+from tests.support.played_summaries import PlayedSummaries
 from tests.support.recorded_script import RecordedScript
 from tests.support.seals import SERVICE
 
@@ -135,6 +137,7 @@ class House:
     leases: Leases | None = None
     reach: McpConnections = field(default_factory=lambda: McpConnections(LoopClock(), commands={}))
     memories: Memories | None = None
+    summarizers: PlayedSummaries = field(default_factory=PlayedSummaries)
     worker: str = "worker-1"
     lease_s: float = LEASE_S
 
@@ -163,7 +166,7 @@ class House:
         self.driver = Driver(
             database=database,
             leases=self.leases or self.store.leases,
-            loader=Loader(self.binder, self.statements),
+            loader=Loader(self.binder, self.statements, Compaction(database, self.summarizers)),
             clock=self.clock,
             pace=Unheld(),
             settings=DriverSettings(self.worker, self.lease_s),

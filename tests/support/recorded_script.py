@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 class RecordedScript:
     """The port `Providers` with one model, and that model.
 
-    `broken` is what binding it raises, `program` what it plays from now on, whatever was said.
+    `broken` is what binding it raises, `program` what it plays from now on, whatever was said;
+    `window` is what it can read, in tokens.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -27,11 +28,15 @@ class RecordedScript:
         self.requests: list[ModelRequest] = []
         self.broken: Exception | None = None
         self.program: str | None = None
+        self.window: int | None = None
 
     def provider(self, model: str) -> RecordedScript:
         if self.broken is not None:
             raise self.broken
         return self
+
+    def context_window(self, model: str) -> int | None:
+        return self.window
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[StreamItem, None]:
         self.requests.append(request)
