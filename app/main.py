@@ -110,11 +110,17 @@ async def open_database(settings: Settings, *, migrate: bool) -> AsyncIterator[s
 
 @asynccontextmanager
 async def _open_store(
-    settings: Settings, process: str, *, seal: Sealer, migrate: bool
+    settings: Settings, process: str, *, seal: Sealer, summarizers: Summarizers, migrate: bool
 ) -> AsyncIterator[Store]:
     async with (
         open_database(settings, migrate=migrate) as dsn,
-        Store.open(dsn, process=process, seal=seal, direct=settings.database_direct_url) as store,
+        Store.open(
+            dsn,
+            process=process,
+            seal=seal,
+            direct=settings.database_direct_url,
+            summarizer_of=summarizers.of,
+        ) as store,
     ):
         yield store
 
@@ -128,7 +134,12 @@ async def open_house(
     key = service_key(_secret(settings.signing_key), settings.data_dir, clock, kept=kept)
     async with AsyncExitStack() as stack:
         process = clock.mint("proc")
-        opening = _open_store(settings, process, seal=sealer(key), migrate=migrate)
+        providers = _providers(settings, clock)
+        stack.push_async_callback(providers.aclose)
+        summarizers = Summarizers(providers, model=settings.summary_model)
+        opening = _open_store(
+            settings, process, seal=sealer(key), summarizers=summarizers, migrate=migrate
+        )
         store = await stack.enter_async_context(opening)
         database = store.database
         statements = await _statements(key, store, clock)
@@ -137,13 +148,11 @@ async def open_house(
         tools = _toolbox(store, settings, clock=clock, http=http, calls=reach)
         toolbox = await stack.enter_async_context(tools)
         servers = McpServers(database=database, clock=clock, reach=reach)
-        providers = _providers(settings, clock)
-        stack.push_async_callback(providers.aclose)
         wakeups, subscriptions, holds = Wakeups(clock), Subscriptions(database), HoldGate(clock)
         for listener in (wakeups, subscriptions, holds):
             listener.listen(store.signals)
         await stack.enter_async_context(HoldSharing(holds, store.holds, clock).running())
-        binder = Binder(toolbox=toolbox, providers=providers, servers=servers)
+        binder = Binder(toolbox=toolbox, providers=providers, servers=servers, memories=store)
         runs = Runs(database=database, clock=clock, wakeups=wakeups, open_runs=settings.open_runs)
         streams = _streams(database, settings, subscriptions=subscriptions, holds=holds)
         edge = Edge(
@@ -169,15 +178,11 @@ async def open_house(
         stack.enter_context(counted_notices(edge.registry))
         supervisor = None
         if worker:
-            loader = Loader(binder, statements, _compaction(store, settings, providers))
+            loader = Loader(binder, statements, Compaction(database, summarizers))
             driver = _driver(store, settings, clock, loader=loader, pace=holds, name=process)
             supervisor = _supervisor(store, settings, driver=driver, edge=edge)
             await stack.enter_async_context(_supervised(supervisor))
         yield House(build_app(edge), store, streams, wakeups, supervisor)
-
-
-def _compaction(store: Store, settings: Settings, providers: ProviderDirectory) -> Compaction:
-    return Compaction(store.database, Summarizers(providers, model=settings.summary_model))
 
 
 def _streams(

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 # Members whose feature comes with a later release; until then only their defaults are taken.
 _LATER: Final = ("attachments_policy",)
-_LATER_OF_MEMORY: Final = ("strategy", "retrieval")
+_LATER_OF_MEMORY: Final = ("retrieval",)
 _MODELS: Final = (
     "there are script, openai:NAME, anthropic:NAME, google:NAME "
     "and the compatible:SERVER/NAME of servers that the operator names"

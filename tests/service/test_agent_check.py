@@ -193,7 +193,6 @@ def test_what_does_not_hold_is_named(case: Case) -> None:
 
 
 LATER = [
-    Case("memory", {"memory": {"strategy": "truncation"}}, ("/memory/strategy",)),
     Case("recall", {"memory": {"retrieval": "semantic"}}, ("/memory/retrieval",)),
     Case("uploads", {"attachments_policy": {"max_bytes": 1}}, ("/attachments_policy",)),
 ]

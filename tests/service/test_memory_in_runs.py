@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from app.errors import StoreUnavailable
 from app.policy.taint import Trust
 from app.runctx.memory import EmbedderMismatch
+from app.store.open import Store
 from tests.service.deaths import other
 from tests.service.delegating import delegate
 from tests.service.remembering import RECALLS, WINDOW, RememberingHouse, content
 from tests.support.house import House
 from tests.support.played_memory import KeptMemory, OfferedMemory, OneMemory
-
-if TYPE_CHECKING:
-    from app.store.open import Store
+from tests.support.played_summaries import PlayedSummaries
+from tests.support.seals import SEAL
 
 pytestmark = pytest.mark.postgres
 
@@ -43,6 +43,41 @@ async def test_a_window_is_shown_in_place_of_the_messages_of_earlier_runs(
         "recent_turns": [{"user": "say one", "assistant": "one"}],
     }
     assert house.blocks[0] == ()
+
+
+async def test_in_postgres_a_window_outlives_the_worker(store: Store, tenant: str) -> None:
+    house = House(store, tenant, memories=store)
+    alice = await house.person()
+    await house.agent(**WINDOW)
+    first = await house.drive(await alice.run("say one"))
+    [written] = await house.data(first, "memory.written")
+    assert (written["written"], written["health"]) == (True, "healthy")
+    restarted = other(house)
+    again = await alice.run("say two", conversation_id=first.conversation_id)
+    assert (await restarted.drive(again)).status == "completed"
+    [block] = restarted.script.requests[-1].context
+    assert content(block)["recent_turns"] == [{"user": "say one", "assistant": "one"}]
+
+
+async def test_the_turns_before_the_window_are_summarised_beside_the_runs(
+    dsn: str, tenant: str
+) -> None:
+    """C104, C110: the next run waits for the summary that the one before began."""
+    played = PlayedSummaries()
+    async with Store.open(dsn, seal=SEAL, process="folds", summarizer_of=played.of) as store:
+        house = House(store, tenant, memories=store)
+        alice = await house.person()
+        await house.agent(memory={"strategy": "rolling_summary", "recent_turns": 1})
+        run = await house.drive(await alice.run("say one"))
+        for text in ("say two", "say three"):
+            run = await house.drive(await alice.run(text, conversation_id=run.conversation_id))
+    assert played.asked[0] == ("", ["user: say one", "assistant: one"])
+    [block] = house.script.requests[-1].context
+    assert content(block) == {
+        "strategy": "rolling_summary",
+        "summary": "say one\none",
+        "recent_turns": [{"user": "say two", "assistant": "two"}],
+    }
 
 
 async def test_without_a_strategy_the_messages_are_replayed_unless_the_agent_wants_its_run_alone(
