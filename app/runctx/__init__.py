@@ -12,5 +12,7 @@
   attached
 - `projection` makes values for a prompt, `blocks` the text of its blocks, `text` their JSON
 - `condense` is what a summariser is given, and what is made of its answer
+- `disposition` says how an attachment reaches the model, `input_parts` renders it so, `attach`
+  reads what that takes
 - `mime` says what a file is declared as, and what its bytes say
 """

@@ -83,6 +83,14 @@ class ToolCatalog(Protocol):
         """The schemas of the tools that these scopes show, of all tools where there are none."""
         ...
 
+    def owns(self, name: str) -> bool:
+        """Whether the run has a tool of that name."""
+        ...
+
+    def reader_of(self, media_type: str) -> str | None:
+        """The first tool that says it reads such files, if any does."""
+        ...
+
 
 class MemoryStore(Protocol):
     """What sessions remember (run-context.md 5). After `aclose` all raise StoreClosed."""

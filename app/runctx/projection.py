@@ -1,4 +1,7 @@
-"""Values for a prompt from what stores hold (run-context.md 3.4-3.6). Pure; None omits a block."""
+"""Values for a prompt from what stores hold (run-context.md 3.4-3.6, 7).
+
+Pure; None omits a block.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
     from app.runctx.memory import ConversationTurn, LLMContextPatch
+    from app.runctx.shapes import ArtifactRef
     from app.runctx.skill import RankedSkill, SkillView
 
 
@@ -66,3 +70,34 @@ def _entry(view: SkillView) -> JsonValue:
     texts = {"title": view.title, "trigger": view.trigger, "task_type": view.task_type}
     given: dict[str, JsonValue] = {name: text for name, text in texts.items() if text}
     return {"name": view.name, **given, "pinned": view.pinned}
+
+
+def project_session_artifacts(refs: Sequence[ArtifactRef]) -> list[JsonValue] | None:
+    """The files of a session as rows, newest first, those of one moment by id."""
+    by_id = sorted(refs, key=lambda ref: ref.id)
+    newest_first = sorted(by_id, key=lambda ref: ref.created_at, reverse=True)
+    return [_row(ref) for ref in newest_first] or None
+
+
+def shown_filename(ref: ArtifactRef) -> str | None:
+    """The name that a prompt may show: one that an untrusted tool gave could steer a clean run."""
+    is_steering = ref.tool is not None and ref.trust.taints
+    return None if is_steering else ref.filename or None
+
+
+def _row(ref: ArtifactRef) -> JsonValue:
+    row: dict[str, JsonValue] = {
+        "id": ref.id,
+        "mime": ref.mime,
+        "size_bytes": ref.size_bytes,
+        "from": _origin(ref),
+    }
+    if (filename := shown_filename(ref)) is not None:
+        row["filename"] = filename
+    return row
+
+
+def _origin(ref: ArtifactRef) -> str:
+    if ref.tool is not None:
+        return f"tool: {ref.tool}"
+    return "upload" if ref.namespace == "uploads" else ref.by or "unknown"

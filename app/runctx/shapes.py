@@ -48,3 +48,21 @@ class ArtifactRef:
     by: str
     trust: Trust
     created_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputArtifactView:
+    """An attachment as a prompt needs it; `content` is there where the bytes go along.
+
+    `disposition` is the effective one, `mime` what was declared; `filename` is empty where there
+    is none, or none that may be shown.
+    """
+
+    id: str
+    mime: str
+    size_bytes: int
+    filename: str
+    sha256: str
+    disposition: str
+    trust: Trust
+    content: bytes | None = None

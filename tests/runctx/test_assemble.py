@@ -43,6 +43,12 @@ class Tools:
         own: list[JsonValue] = [{"name": "read"}]
         return [*own, {"name": "send"}] if scopes is None or "mail" in scopes else own
 
+    def owns(self, name: str) -> bool:
+        return name in {"read", "send"}
+
+    def reader_of(self, media_type: str) -> str | None:
+        return None
+
 
 def skills(identity: Identity = RUN) -> RunSkills:
     reader = SkillReader(ShelvedSkills([skill()]), identity, revision=1, settings=SkillSettings())

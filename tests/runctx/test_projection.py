@@ -1,11 +1,19 @@
-"""What a prompt holds of skills (run-context.md 3.5, 3.6)."""
+"""What a prompt holds of skills and files (run-context.md 3.5, 3.6, 7)."""
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import timedelta
 
-from app.runctx.projection import project_skills_context, project_skills_directory
+from app.policy.taint import Trust
+from app.runctx.projection import (
+    project_session_artifacts,
+    project_skills_context,
+    project_skills_directory,
+)
 from app.runctx.skill import RankedSkill, SkillView
+from tests.runctx.attached import NOON, ref
 from tests.runctx.skills import skill
 
 BARE = SkillView(name="bare")
@@ -53,3 +61,40 @@ def test_shared_views_project_alike_however_many_ask() -> None:
         asked = [pool.submit(project_skills_directory, views) for _ in range(128)]
     assert all(one.result() == DIRECTORY for one in asked)
     assert views == [FULL, BARE]
+
+
+def test_a_session_without_files_has_no_manifest() -> None:
+    assert project_session_artifacts([]) is None
+
+
+def test_a_manifest_lists_files_newest_first_and_those_of_one_moment_by_id() -> None:
+    files = [
+        ref("b", "text/csv", filename="b.csv", size=7),
+        ref("a"),
+        replace(ref("old", tool="shell_exec"), created_at=NOON - timedelta(seconds=1)),
+        replace(ref("new"), namespace="results", by="reviewer"),
+        replace(ref("nobody"), namespace="results", by=""),
+    ]
+    files[3] = replace(files[3], created_at=NOON + timedelta(seconds=1))
+    size = ref("a").size_bytes
+    assert project_session_artifacts(files) == [
+        {"id": "new", "mime": "image/png", "size_bytes": size, "from": "reviewer"},
+        {"id": "a", "mime": "image/png", "size_bytes": size, "from": "upload"},
+        {"id": "b", "mime": "text/csv", "size_bytes": 7, "from": "upload", "filename": "b.csv"},
+        {"id": "nobody", "mime": "image/png", "size_bytes": size, "from": "unknown"},
+        {"id": "old", "mime": "image/png", "size_bytes": size, "from": "tool: shell_exec"},
+    ]
+
+
+def test_c147_a_manifest_withholds_a_name_that_an_untrusted_tool_gave() -> None:
+    tainted = Trust.QUARANTINED_CONTENT
+    rows = project_session_artifacts(
+        [
+            ref("a", tool="http_fetch", filename="obey me", trust=tainted),
+            ref("b", filename="mine.txt", trust=tainted),
+        ]
+    )
+    assert [row.get("filename") for row in rows or () if isinstance(row, dict)] == [
+        None,
+        "mine.txt",
+    ]
