@@ -44,6 +44,7 @@ from app.service.loading import Loader
 from app.service.mcp_servers import McpServers
 from app.service.questions import Questions
 from app.service.rates import Rates
+from app.service.remembered import ConversationMemory
 from app.service.runs import Runs
 from app.service.skills import Skills
 from app.service.statements import Statements, sealer, service_key
@@ -168,6 +169,7 @@ async def open_house(
             mcp_servers=servers,
             runs=runs,
             artifacts=Artifacts(clock, max_bytes=settings.artifact_max_bytes),
+            memory=ConversationMemory(store),
             skills=Skills(clock),
             tools=ToolListing(toolbox),
             streams=streams,

@@ -22,6 +22,7 @@ from app.service.conversations import Conversations
 from app.service.keys import Keys
 from app.service.mcp_servers import McpServers
 from app.service.ports import Database, Session, Transaction
+from app.service.remembered import ConversationMemory
 from app.service.skills import Skills
 from app.service.tool_listing import ToolListing
 
@@ -55,6 +56,7 @@ class Edge:
     mcp_servers: McpServers
     runs: Runs
     artifacts: Artifacts
+    memory: ConversationMemory
     skills: Skills
     tools: ToolListing
     streams: Streams

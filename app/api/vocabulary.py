@@ -24,6 +24,8 @@ WORDS: Final[dict[str, tuple[str, ...]]] = {
         "grant-admin",
     ),
     "Consent": ("allow", "ask", "veto"),
+    "MemoryHealth": ("healthy", "retry", "degraded", "recovering"),
+    "MemoryStrategy": ("none", "truncation", "rolling_summary"),
     "OnBusy": ("enqueue", "reject", "interrupt"),
     "QuestionStatus": ("pending", "answered", "auto_resolved", "cancelled"),
     "ResolvedBy": ("decision", "session", "expiry", "cancel", "superseded"),

@@ -11,7 +11,7 @@ import orjson
 from app.errors import IdempotencyInProgress, IdempotencyMismatch
 from app.log.queries import audit_scope
 from app.log.records import ConversationRecord, StoredAnswer
-from app.store import mcp_servers, records
+from app.store import mcp_servers, memory_turns, records
 from app.store.append import Opening, Outcome, later_rounds, write, write_later_rounds
 from app.store.approval_queries import LOCK_APPROVAL
 from app.store.numbering import Tail, numbered, whole_ms
@@ -227,6 +227,12 @@ class StoreTransaction(StoreSession):
     async def delete_artifact(self, artifact: ArtifactRef) -> None:
         """Let go of an artifact for good."""
         await self._artifacts.delete(artifact.identity, artifact.id)
+
+    async def forget_memory(self, identity: Identity) -> None:
+        """Forget all that was remembered of the session, in whichever way."""
+        scope = memory_turns.scope_of(identity)
+        await memory_turns.hold(self._connection, scope)
+        await memory_turns.forget(self._connection, scope)
 
     async def put_agent(self, agent: AgentRecord) -> None:
         """Create or replace the agent; `created_at` stays that of the first."""

@@ -26,7 +26,10 @@ OPENS = {
         "list_run_events list_conversation_events get_event list_questions get_question "
         "list_artifacts get_artifact get_artifact_content"
     ),
-    "runs:write": "create_run cancel_run create_conversation update_conversation answer_question",
+    "runs:write": (
+        "create_run cancel_run create_conversation update_conversation answer_question "
+        "delete_memory"
+    ),
     "approvals:read": "list_approvals get_approval list_session_approvals get_schema",
     "approvals:decide": (
         "prepare_decision approve_approval deny_approval decide_batch end_session_approval "
@@ -38,6 +41,7 @@ OPENS = {
     "tools:write": "register_mcp_server refresh_mcp_server delete_mcp_server",
     "skills:write": "put_skill delete_skill import_skills",
     "keys:write": "register_key list_keys revoke_key",
+    "memory:read": "get_memory",
     "artifacts:write": "create_artifact delete_artifact",
     "admin": "reset_keys list_audit_events",
 }

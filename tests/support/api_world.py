@@ -26,6 +26,7 @@ from app.service.hold import HoldGate
 from app.service.keys import Keys
 from app.service.mcp_servers import McpServers
 from app.service.questions import Questions
+from app.service.remembered import ConversationMemory
 from app.service.runs import Runs
 from app.service.skills import Skills
 from app.service.statements import Statements
@@ -220,6 +221,7 @@ def edge_of(
         statements=statements,
         runs=Runs(database=database, clock=clock, wakeups=wakeups, open_runs=open_runs),
         artifacts=Artifacts(clock),
+        memory=ConversationMemory(store),
         skills=Skills(clock),
         tools=ToolListing(toolbox),
         streams=Streams(
