@@ -10,14 +10,13 @@ It decides nothing: what is written was decided in `service`. Where to look:
 - projections: `projections` says what an event does, by `projection_runs`, `projection_approvals`
   and `projection_fact`; `rebuild` makes them anew from the log
 - memory: `memory` fulfils its port, with `rolling_memory` for summaries, which `folding` writes;
-  `memory_turns` and `memory_state` are their SQL; by meaning: `vectors`, where the database has
-  pgvector
+  `memory_turns` and `memory_state` are their SQL; by meaning: `recall`, over `vectors` where
+  the database has pgvector
 - reads: `queries` and `approval_queries` are their SQL, `records` makes records of rows,
   `mcp_servers` has both of its own, `stored_logs` reads whole logs
 - runs to be driven: `ready` says which is next, `wakes` enqueues it
 - the schema: `tables` with `tables_log`, `tables_runs`, `tables_access`, `tables_memory` and
-  `table_base`, and
-  `migrations`; `texts` is how text is kept
+  `table_base`, and `migrations`; `texts` is how text is kept
 - the server: `whereabouts`, `connections`, `poolers`, and the embedded one in `embedded`,
   `embedded_host` and `embedded_keeper`; `private_file` keeps the keys of this machine
 """

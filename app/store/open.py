@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from app.errors import Misconfigured
@@ -16,6 +16,7 @@ from app.store.holds import StoreHolds
 from app.store.leases import StoreLeases
 from app.store.memory import StoreMemory
 from app.store.queue import StoreQueue
+from app.store.recall import StoreRecall
 from app.store.rolling_memory import RollingMemory
 from app.store.service_keys import StoreServiceKeys
 from app.store.signals import StoreSignals
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from app.runctx.memory import MemorySettings
-    from app.runctx.ports import Summarizer
+    from app.runctx.ports import Embedder, Summarizer
     from app.store.connections import Pool
     from app.store.numbering import Sealer
 
@@ -48,6 +49,7 @@ class Store:
     service_keys: StoreServiceKeys
     pool: Pool
     folding: Folding | None = None
+    recall: StoreRecall | None = None
 
     def workspace(self, tenant: str) -> StoreWorkspace:
         """The files of the tenant's conversations, as the tools see them."""
@@ -63,10 +65,16 @@ class Store:
         Raises Misconfigured for what this store cannot do.
         """
         if settings.strategy != "rolling_summary":
-            return StoreMemory(self.pool, settings)
+            return StoreMemory(self.pool, settings, recall=self.recall)
         if self.folding is None:
             raise Misconfigured("rolling_summary needs a summariser")
-        return RollingMemory(self.pool, settings, folding=self.folding, model=model)
+        return RollingMemory(
+            self.pool, settings, folding=self.folding, model=model, recall=self.recall
+        )
+
+    async def recalling(self, embedder: Embedder) -> Store:
+        """This store, with the search by meaning if the database has vectors."""
+        return replace(self, recall=await StoreRecall.opened(self.pool, embedder))
 
     @property
     def tool_search(self) -> StoreToolSearch:
