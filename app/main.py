@@ -42,6 +42,7 @@ from app.service.hold_sharing import HoldSharing
 from app.service.keys import Keys
 from app.service.loading import Loader
 from app.service.mcp_servers import McpServers
+from app.service.passkeys import Passkeys, RelyingParty
 from app.service.questions import Questions
 from app.service.rates import Rates
 from app.service.remembered import ConversationMemory
@@ -156,15 +157,17 @@ async def open_house(
         binder = Binder(toolbox=toolbox, providers=providers, servers=servers, memories=store)
         runs = Runs(database=database, clock=clock, wakeups=wakeups, open_runs=settings.open_runs)
         streams = _streams(database, settings, subscriptions=subscriptions, holds=holds)
+        origins = frozenset(settings.allowed_origins)
         edge = Edge(
             database=database,
             clock=clock,
             access=Access(clock, issuers=_issuers(settings, clock), audience=settings.jwt_audience),
             agents=Agents(clock, catalogue=toolbox, models=providers),
-            approvals=Approvals(database=database, clock=clock, binder=binder),
+            approvals=Approvals(database=database, clock=clock, binder=binder, origins=origins),
             conversations=Conversations(clock),
             questions=Questions(database=database, clock=clock, statements=statements),
-            keys=Keys(clock),
+            keys=Keys(clock, origins=origins),
+            passkeys=Passkeys(clock, statements, RelyingParty(settings.rp_id, origins)),
             statements=statements,
             mcp_servers=servers,
             runs=runs,
@@ -175,7 +178,7 @@ async def open_house(
             streams=streams,
             event_log=EventLog(database=database, wakeups=wakeups),
             rates=_rates(settings, clock),
-            allowed_origins=frozenset(settings.allowed_origins),
+            allowed_origins=origins,
         )
         stack.enter_context(counted_notices(edge.registry))
         supervisor = None

@@ -7,6 +7,7 @@ import shlex
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import urlsplit
 
 from pydantic import (
     BaseModel,
@@ -93,6 +94,9 @@ class Settings(BaseSettings):
     allowed_origins: Annotated[tuple[str, ...], NoDecode] = Field(
         (), description="Browser origins that may call, comma separated"
     )
+    rp_id: str | None = Field(
+        None, description="Domain that passkeys are made for; needs TURNGATE_ALLOWED_ORIGINS"
+    )
     rate_per_minute: int = Field(0, ge=0, description="Requests a minute and principal; 0 is off")
     open_runs: int = Field(1000, ge=1, description="Open runs a principal may have")
     max_steps: int | None = Field(
@@ -177,6 +181,7 @@ class Settings(BaseSettings):
         if (self.embeddings_url is None) != (self.embeddings_model is None):
             raise ValueError("TURNGATE_EMBEDDINGS_URL and TURNGATE_EMBEDDINGS_MODEL come together")
         self._check_roots()
+        self._check_rp_id()
         for name, secret in self._secrets().items():
             if secret is not None and secret.get_secret_value().lower() in _PLACEHOLDERS:
                 raise ValueError(f"{name} is a placeholder, not a key")
@@ -188,6 +193,16 @@ class Settings(BaseSettings):
                 raise ValueError(f"TURNGATE_SANDBOX_ROOTS: {root} is no absolute path of a folder")
             if self.data_dir.resolve().is_relative_to(root.resolve()):
                 raise ValueError(f"TURNGATE_SANDBOX_ROOTS: {root} holds the data directory")
+
+    def _check_rp_id(self) -> None:
+        """A passkey is bound to its domain, so pages of another one can never ask for it."""
+        if self.rp_id is None:
+            return
+        hosts = [urlsplit(origin).hostname or "" for origin in self.allowed_origins]
+        if not any(host == self.rp_id or host.endswith(f".{self.rp_id}") for host in hosts):
+            raise ValueError(
+                "TURNGATE_RP_ID needs one of TURNGATE_ALLOWED_ORIGINS on it or below it"
+            )
 
     def _secrets(self) -> dict[str, SecretStr | None]:
         return {

@@ -68,8 +68,13 @@ class SignedDecision(Body):
     passkey: PasskeyProof = None
 
     def proof(self) -> object:
-        """The JWS if it is the only proof; None, which is no decision, otherwise."""
-        return None if "passkey" in self.model_fields_set else self.decision_jws
+        """The JWS as text, or a passkey's proof as an object; None unless it is exactly one."""
+        given = self.model_fields_set & {"decision_jws", "passkey"}
+        if given == {"decision_jws"} and isinstance(self.decision_jws, str):
+            return self.decision_jws
+        if given == {"passkey"} and isinstance(self.passkey, dict):
+            return self.passkey
+        return None
 
 
 class BatchedDecision(SignedDecision):

@@ -37,6 +37,7 @@ from app.errors import TurngateError
 from app.service.refusals import DecisionRefusal
 from app.service.requests import Decided, Verdict
 from app.trust.decision import Malformed, read_decision
+from app.trust.passkey_decision import read_passkey_decision
 
 routes = Routes(tags=["approvals"])
 
@@ -221,8 +222,8 @@ async def _decide_one(call: Call, item: BatchedDecision, request_id: str) -> Bat
 
 def _verdict_in(proof: object) -> Verdict:
     """What a batched decision says itself: it has no path to say it."""
-    read = read_decision(proof) if isinstance(proof, str) else None
-    return "approve" if read is None or isinstance(read, Malformed) else read.payload.decision
+    read = read_decision(proof) if isinstance(proof, str) else read_passkey_decision(proof)
+    return "approve" if isinstance(read, Malformed) else read.payload.decision
 
 
 def _result(decided: Decided) -> DecisionResult:

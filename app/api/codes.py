@@ -58,6 +58,7 @@ ANSWERS: Final[dict[str, Answer]] = {
     "decision.edit": Answer(422, "The edited arguments cannot run"),
     "key.invalid": Answer(422, "The key or its proof does not hold"),
     "caller_memory.too_large": Answer(422, "The caller's memory is too long"),
+    "passkey.invalid": Answer(422, "The passkey's registration does not hold"),
     "attachment.unknown": Answer(422, "The conversation has no such artifact"),
     "frame.malformed": Answer(422, "The frame is malformed"),
     "frame.unknown": Answer(422, "There is no such frame"),

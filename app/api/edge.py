@@ -21,6 +21,7 @@ from app.service.clock import Clock
 from app.service.conversations import Conversations
 from app.service.keys import Keys
 from app.service.mcp_servers import McpServers
+from app.service.passkeys import Passkeys
 from app.service.ports import Database, Session, Transaction
 from app.service.remembered import ConversationMemory
 from app.service.skills import Skills
@@ -52,6 +53,7 @@ class Edge:
     conversations: Conversations
     questions: Questions
     keys: Keys
+    passkeys: Passkeys
     statements: Statements
     mcp_servers: McpServers
     runs: Runs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
 from app.api.edge import Reading, Writing
 from app.api.paging import Cursor, Limit, cut_page, page_of
@@ -13,11 +13,15 @@ from app.api.wire import Body, Document, Time, time_or_none
 from app.log.envelope import wire_time
 from app.log.records import KeyRecord
 from app.service.agent_spec import Name
+from app.service.endorsement import Endorsement
 from app.service.keys import KeyRequest
 
 routes = Routes(tags=["keys"])
 
 Jws = Annotated[str, Field(max_length=16 * 1024)]
+PasskeyAssertion = Annotated[
+    dict[str, JsonValue], Field(description="`canonical` and its WebAuthn `assertion`")
+]
 
 
 class PublicJwk(Body):
@@ -30,12 +34,13 @@ class PublicJwk(Body):
 
 
 class RegisterKey(Body):
-    """A key to be enrolled, with its holder's proof and an older key's endorsement."""
+    """A key to be enrolled, with its holder's proof and an older key's or passkey's word."""
 
     public_jwk: PublicJwk
     label: Name
     proof_jws: Jws
     endorsement_jws: Jws | None = None
+    endorsement_passkey: PasskeyAssertion | None = None
 
 
 class Key(Document):
@@ -58,9 +63,8 @@ class KeyList(Document):
 @routes.write("POST", "/v1/keys", "register_key", scope="keys:write", status_code=201)
 async def register_key(call: Writing, body: RegisterKey) -> Key:
     """Enrol a key of the caller's own."""
-    request = KeyRequest(
-        body.public_jwk.model_dump(), body.label, body.proof_jws, body.endorsement_jws
-    )
+    endorsement = Endorsement(body.endorsement_jws, body.endorsement_passkey)
+    request = KeyRequest(body.public_jwk.model_dump(), body.label, body.proof_jws, endorsement)
     return key_document(await call.edge.keys.register(call.tx, call.caller, request))
 
 

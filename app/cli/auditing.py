@@ -65,10 +65,11 @@ async def verify_stored(
             async with logs.opened(name) as log:
                 if log is None:
                     raise NoSuchLog(f"no conversation {name!r}")
-                yield name, await _judged(log)
+                yield name, await judged(log)
 
 
-async def _judged(log: StoredLog) -> Report:
+async def judged(log: StoredLog) -> Report:
+    """What its own export and its rows say about a log."""
     with TemporaryFile() as scratch:
         findings = await _write(log, scratch)
         scratch.seek(0)
@@ -86,6 +87,7 @@ async def _write(log: StoredLog, output: IO[bytes]) -> list[Finding]:
         conversation_id=log.conversation_id,
         keys=list(log.keys),
         seal_keys=list(log.service_keys),
+        passkeys=list(log.passkeys),
     )
     output.write(header_line(header))
     last = (0, GENESIS)

@@ -26,8 +26,20 @@ class KeyRevoked(Audited):
     TYPE: ClassVar[str] = "key.revoked"
 
 
+class PasskeyRegistered(Audited):
+    """A passkey may sign from now on."""
+
+    TYPE: ClassVar[str] = "passkey.registered"
+
+
+class PasskeyRevoked(Audited):
+    """A passkey may sign no more; what it signed stays verifiable."""
+
+    TYPE: ClassVar[str] = "passkey.revoked"
+
+
 class KeysReset(Audited):
-    """An administrator revoked every key of a principal and re-opened the first enrolment."""
+    """An administrator revoked all keys and passkeys of a principal: the next is the first."""
 
     TYPE: ClassVar[str] = "keys.reset"
 

@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING
 import orjson
 
 from app.engine.arguments import sha256_hex
-from app.trust.decision import Malformed, read_decision
+from app.trust.decision import Malformed
+from app.trust.passkey_decision import read_evidence
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,13 +46,13 @@ class SignedDecision:
     @classmethod
     def decode(cls, evidence: bytes) -> SignedDecision:
         """What the evidence says; its signature is not looked at. Raises BrokenEvidence."""
-        read = read_decision(evidence.decode(errors="replace"))
+        read = read_evidence(evidence)
         if isinstance(read, Malformed):
             raise BrokenEvidence(read.detail)
         payload = read.payload
         return cls(
             signed=evidence,
-            payload_sha256=sha256_hex(read.token.payload),
+            payload_sha256=sha256_hex(read.payload_bytes),
             override_args=payload.override_args,
             note=payload.note,
             reason=payload.reason,

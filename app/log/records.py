@@ -179,26 +179,28 @@ class ConsentRecords:
     """What people said that a run's next turn may use, none of it verified.
 
     `approvals` are the run's own; `standing` the session approvals of its conversation, each with
-    the approval that it came from; `keys` those that the decisions name, by id.
+    the approval that it came from; `keys` and `passkeys` those that the decisions name, by id.
     """
 
     approvals: tuple[ApprovalRecord, ...] = ()
     standing: tuple[tuple[SessionApprovalRecord, ApprovalRecord], ...] = ()
     keys: Mapping[str, KeyRecord] = field(default_factory=dict)
+    passkeys: Mapping[str, PasskeyRecord] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class LockedApproval:
     """An approval whose conversation is locked, with what it takes to decide it.
 
-    `key` is the one that was asked for; `awaited` are the pending approvals and questions of its
-    run, by id.
+    `key` or `passkey` is the one that was asked for; `awaited` are the pending approvals and
+    questions of its run, by id.
     """
 
     approval: ApprovalRecord
     conversation: ConversationRecord
     key: KeyRecord | None
     awaited: frozenset[str]
+    passkey: PasskeyRecord | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +224,26 @@ class KeyRecord:
     principal: str
     thumbprint: str
     public_jwk: dict[str, str]
+    label: str
+    created_at: datetime
+    revoked_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class PasskeyRecord:
+    """An approver's passkey; `thumbprint` is that of its credential id, `public_key` is COSE.
+
+    A revoked one stays for the verification of old decisions.
+    """
+
+    id: str
+    tenant: str
+    principal: str
+    thumbprint: str
+    credential_id: bytes
+    public_key: bytes
+    rp_id: str
+    sign_count: int
     label: str
     created_at: datetime
     revoked_at: datetime | None

@@ -3,14 +3,14 @@
 It depends on ports; `app.main` chooses the adapters. No FastAPI, no SQL and no adapter is
 imported here. Where to look:
 
-- what all of it rests on: `ports` (with `skill_ports` and `memory_ports`), `clock`, `caller`,
-  `requests`, `refusals`, `reach`
+- what all of it rests on: `ports` (with `skill_ports`, `memory_ports` and `key_ports`), `clock`,
+  `caller`, `requests`, `refusals`, `reach`
 - what the service signs itself: `statements`
 - who gets in: `access`, `rates`, and on one's own machine `development`
 - the use cases, a noun each: `agents` (with `agent_spec` and `agent_check`), `runs`,
-  `conversations`, `approvals` (with `decisions`), `questions`, `keys`, `artifacts`, `remembered`,
-  `event_log`, `tool_listing`, `skills` (with `skill_spec`), `mcp_servers` (with
-  `mcp_spec` and `mcp_pins`)
+  `conversations`, `approvals` (with `decisions`), `questions`, `keys` and `passkeys` (with
+  `endorsement`), `artifacts`, `remembered`, `event_log`, `tool_listing`, `skills` (with
+  `skill_spec`), `mcp_servers` (with `mcp_spec` and `mcp_pins`)
 - one turn of a run: `supervisor` takes it up and `driver` drives it, a `drive` at a time, from
   `loading` (with `standing`, `replay`, `active_time`, `open_questions`, `history`, `binding` with
   `call_rules` and `snapshot`, `delegates`, `run_context`, `compaction`, `consents` and `answers`)

@@ -25,10 +25,12 @@ from app.service.requests import Decided, SignedPayload
 from app.trust.decision import (
     Choice,
     Malformed,
+    ReadDecision,
     binding_mismatch,
     build_payload,
     canonical_payload,
 )
+from app.trust.passkey_decision import ReadPasskeyDecision
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,7 +55,16 @@ RECORDED_REFUSALS: Final = 20
 class Approvals:
     """The use cases of the approval resource."""
 
-    def __init__(self, *, database: Database, clock: Clock, binder: Binder) -> None:
+    def __init__(
+        self,
+        *,
+        database: Database,
+        clock: Clock,
+        binder: Binder,
+        origins: frozenset[str] = frozenset(),
+    ) -> None:
+        """`origins` are those whose pages may ask a passkey for a decision."""
+        self._origins = origins
         self._database = database
         self._clock = clock
         self._binder = binder
@@ -101,18 +112,21 @@ class Approvals:
         return SignedPayload(orjson.loads(text), text.decode())
 
     async def decide(
-        self, tx: Transaction, caller: Caller, approval_id: str, verdict: Verdict, jws: object
+        self, tx: Transaction, caller: Caller, approval_id: str, verdict: Verdict, proof: object
     ) -> Decided:
         """Take a signed decision. The first one wins; the same again changes nothing."""
-        read = decisions.read_proof(jws, verdict)
-        key_id = None if isinstance(read, DecisionMalformed) else read.kid
-        locked = await locked_approval(tx, caller, approval_id, key_id=key_id)
+        read = decisions.read_proof(proof, verdict)
+        key_id = read.kid if isinstance(read, ReadDecision) else None
+        passkey = read.proof.thumbprint if isinstance(read, ReadPasskeyDecision) else None
+        locked = await locked_approval(tx, caller, approval_id, key_id=key_id, passkey=passkey)
         if isinstance(read, DecisionMalformed):
             raise read
         approval, now = locked.approval, self._clock.now()
-        signed = decisions.verified(caller, approval, read, locked.key)
+        signed = decisions.verified(caller, read, locked, origins=self._origins)
+        await decisions.check_counter(tx, locked, read, signed)
+        decisions.check_binding(approval, signed.payload)
         await decisions.check_time_and_nonce(tx, approval, signed, now=now)
-        decisions.check_approver(caller, approval, signed.payload)
+        decisions.check_approver(caller, approval, signed)
         effective = decisions.effective_of(approval, signed.payload.override_args)
         if decisions.already_decided(approval, signed.payload, effective, now=now):
             return Decided(approval, persisted=False)
@@ -200,7 +214,7 @@ class Approvals:
             decision=payload.decision,
             approver=payload.approver,
             caller=caller.principal,
-            assurance="key",
+            assurance=signed.assurance,
             key_id=signed.kid,
             scope=payload.scope,
             covered_capabilities=payload.covered_capabilities,

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from app.policy.capability import parse_capabilities
 from app.policy.grants import SessionApproval
 from app.service.decisions import binding_of, effective_of, verified_under
-from app.trust.decision import Malformed, binding_mismatch, read_decision
+from app.trust.decision import Malformed, binding_mismatch
+from app.trust.passkey_decision import read_evidence
 from app.turn.options import ApprovalDecision, ApprovalOverride
 
 if TYPE_CHECKING:
@@ -24,12 +25,13 @@ if TYPE_CHECKING:
         ConsentRecords,
         DecisionRecord,
         KeyRecord,
+        PasskeyRecord,
         RunRecord,
     )
     from app.trust.decision import DecisionPayload
     from app.turn.ports import ToolExecutor
 
-    Keys = Mapping[str, KeyRecord]
+    Keys = Mapping[str, KeyRecord | PasskeyRecord]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +56,12 @@ class Consents:
 def consents(run: RunRecord, given: ConsentRecords, executor: ToolExecutor) -> Consents:
     """The consents in force for the run's next turn, of those that were given."""
     standing: dict[str, SessionApproval] = {}
+    keys: Keys = {**given.keys, **given.passkeys}
     outdated: set[str] = set()
     for session, approval in given.standing:
         if session.principal != run.principal or session.agent != run.agent:
             continue
-        payload = _standing(run, approval, given.keys)
+        payload = _standing(run, approval, keys)
         if payload is None:
             continue
         if _defines(executor, payload.tool, payload.tool_definition_digest):
@@ -66,7 +69,7 @@ def consents(run: RunRecord, given: ConsentRecords, executor: ToolExecutor) -> C
             standing[payload.tool] = SessionApproval(covered, payload.approval_id)
         else:
             outdated.add(payload.tool)
-    return Consents(_decided(given), standing, frozenset(outdated))
+    return Consents(_decided(given, keys), standing, frozenset(outdated))
 
 
 def _standing(run: RunRecord, approval: ApprovalRecord, keys: Keys) -> DecisionPayload | None:
@@ -83,12 +86,12 @@ def _standing(run: RunRecord, approval: ApprovalRecord, keys: Keys) -> DecisionP
     return evidence[-1] if lasts else None
 
 
-def _decided(given: ConsentRecords) -> dict[str, ApprovalDecision]:
+def _decided(given: ConsentRecords, keys: Keys) -> dict[str, ApprovalDecision]:
     found: dict[str, ApprovalDecision] = {}
     for approval in given.approvals:
         if approval.status == "expired":
             found[approval.id] = _expired(approval)
-        elif approval.resolved_by == "decision" and (evidence := _evidence(approval, given.keys)):
+        elif approval.resolved_by == "decision" and (evidence := _evidence(approval, keys)):
             found[approval.id] = _decision(approval, evidence)
     return found
 
@@ -119,10 +122,11 @@ def _evidence(approval: ApprovalRecord, keys: Keys) -> list[DecisionPayload]:
 
 def _signed(approval: ApprovalRecord, record: DecisionRecord, keys: Keys) -> DecisionPayload | None:
     """What the stored bytes say, if their approver's key signed them about this approval."""
-    read = read_decision(record.signed.decode(errors="replace"))
+    read = read_evidence(record.signed)
     if isinstance(read, Malformed):
         return None
-    key = keys.get(read.kid)
+    # The column only picks the key: one that did not sign these bytes verifies nothing.
+    key = keys.get(record.key_id)
     if key is None or key.principal != read.payload.approver:
         return None
     signed = verified_under(key, read)

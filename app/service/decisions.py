@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 from app.engine.arguments import Arguments, parse_arguments, sha256_hex
 from app.log.envelope import wire_time
+from app.log.records import KeyRecord, PasskeyRecord
 from app.policy.capability import NEVER_GRANTED
+from app.service.endorsement import passkey_of
 from app.service.reach import decides_as_program, may_decide
 from app.service.refusals import (
     ApprovalCancelled,
@@ -40,14 +42,21 @@ from app.trust.decision import (
     verify_decision,
 )
 from app.trust.keys import read_public_jwk
+from app.trust.passkey_decision import (
+    AnyRead,
+    ReadPasskeyDecision,
+    read_passkey_decision,
+    verify_passkey_decision,
+)
 from app.trust.refusal import Refused
 from app.turn.ports import DispatchDeny
 from app.turn.schema import Schemas
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from datetime import datetime
 
-    from app.log.records import ApprovalRecord, KeyRecord
+    from app.log.records import ApprovalRecord, LockedApproval
     from app.service.caller import Caller
     from app.service.ports import Transaction
     from app.service.requests import Verdict
@@ -84,11 +93,18 @@ def binding_of(approval: ApprovalRecord) -> ApprovalBinding:
     )
 
 
-def read_proof(jws: object, verdict: Verdict) -> ReadDecision | DecisionMalformed:
-    """What was posted as a decision, or its refusal: both for whoever can see the approval."""
-    if not isinstance(jws, str):
-        return DecisionMalformed("expected exactly one of `decision_jws` and `passkey`")
-    read = read_decision(jws)
+def read_proof(proof: object, verdict: Verdict) -> AnyRead | DecisionMalformed:
+    """What was posted as a decision, or its refusal: both for whoever can see the approval.
+
+    A compact JWS is text, what a passkey signed an object.
+    """
+    match proof:
+        case str():
+            read: AnyRead | Malformed = read_decision(proof)
+        case dict():
+            read = read_passkey_decision(proof)
+        case _:
+            read = Malformed("expected exactly one of `decision_jws` and `passkey`")
     if isinstance(read, Malformed):
         return _malformed(read)
     mismatch = verdict_mismatch(read.payload, verdict)
@@ -96,36 +112,64 @@ def read_proof(jws: object, verdict: Verdict) -> ReadDecision | DecisionMalforme
 
 
 def verified(
-    caller: Caller, approval: ApprovalRecord, read: ReadDecision, key: KeyRecord | None
+    caller: Caller, read: AnyRead, locked: LockedApproval, *, origins: Collection[str]
 ) -> VerifiedDecision:
-    """The decision, signed by its approver or the caller with `key`, bound to this approval.
+    """The decision, signed by its approver or the caller with an active key or passkey.
 
     A caller who signs in another's name has signed, and is refused as approver afterwards.
     """
     owners = (read.payload.approver, caller.principal)
+    key = locked.passkey if isinstance(read, ReadPasskeyDecision) else locked.key
     if key is None or key.revoked_at is not None or key.principal not in owners:
         raise DecisionSignature("the decision is not signed by an active key of its approver")
-    signed = verified_under(key, read)
+    signed = verified_under(key, read, origins=origins)
     if signed is None:
         raise DecisionSignature("the decision is not signed by an active key of its approver")
-    if pointer := binding_mismatch(signed.payload, binding_of(approval)):
-        detail = "is not what the approval has or allows"
-        raise DecisionBinding(f"{pointer} {detail}", faults=_faults(pointer, detail))
     return signed
 
 
-def verified_under(key: KeyRecord, read: ReadDecision) -> VerifiedDecision | None:
-    """The decision, if the registered key signed it. Whose key that must be is the caller's."""
-    public = read_public_jwk(key.public_jwk)
-    signed = public if isinstance(public, Refused) else verify_decision(read, key=public)
+def verified_under(
+    key: KeyRecord | PasskeyRecord, read: AnyRead, *, origins: Collection[str] | None = None
+) -> VerifiedDecision | None:
+    """The decision, if the registered key signed it. Whose key that must be is the caller's.
+
+    Without `origins` a passkey may have been asked by any page of its relying party.
+    """
+    match key, read:
+        case KeyRecord(), ReadDecision():
+            public = read_public_jwk(key.public_jwk)
+            signed = public if isinstance(public, Refused) else verify_decision(read, key=public)
+        case PasskeyRecord(), ReadPasskeyDecision():
+            signed = verify_passkey_decision(
+                read, passkey=passkey_of(key), key_id=key.id, origins=origins
+            )
+        case _:
+            return None
     return None if isinstance(signed, Refused) else signed
+
+
+async def check_counter(
+    tx: Transaction, locked: LockedApproval, read: AnyRead, signed: VerifiedDecision
+) -> None:
+    """Refuse a passkey whose counter stands still; bytes stored already pass."""
+    if not isinstance(read, ReadPasskeyDecision) or _is_stored(locked.approval, signed):
+        return
+    if not await tx.count_passkey(signed.kid, read.proof.sign_count):
+        raise DecisionSignature("the passkey's counter does not advance: it may be a copy")
+
+
+def check_binding(approval: ApprovalRecord, payload: DecisionPayload) -> None:
+    """Refuse a decision about another call, or one that this call does not allow."""
+    if pointer := binding_mismatch(payload, binding_of(approval)):
+        detail = "is not what the approval has or allows"
+        raise DecisionBinding(f"{pointer} {detail}", faults=_faults(pointer, detail))
 
 
 async def check_time_and_nonce(
     tx: Transaction, approval: ApprovalRecord, signed: VerifiedDecision, *, now: datetime
 ) -> None:
     """Refuse a lapsed payload and a nonce of another; bytes stored already pass."""
-    if any(stored.signed == signed.evidence for stored in approval.decisions):
+    if _is_stored(approval, signed):
         return
     if late := lapse(signed.payload, now=int(now.timestamp())):
         raise DecisionExpired(late)
@@ -135,14 +179,15 @@ async def check_time_and_nonce(
         raise DecisionReplayed(f"the nonce {detail}", faults=_faults("/nonce", detail))
 
 
-def check_approver(caller: Caller, approval: ApprovalRecord, payload: DecisionPayload) -> None:
+def check_approver(caller: Caller, approval: ApprovalRecord, signed: VerifiedDecision) -> None:
     """Refuse whoever may not decide this, or not so weakly bound."""
+    payload = signed.payload
     if payload.approver != caller.principal:
         detail = "is not the caller"
         raise DecisionApprover(f"the approver {detail}", faults=_faults("/approver", detail))
     if not may_decide(caller, approval):
         raise DecisionApprover("the agent's policy does not let the caller decide this")
-    if approval.card["required"]["assurance"] == "passkey":
+    if approval.card["required"]["assurance"] == "passkey" != signed.assurance:
         raise DecisionApprover("this approval needs a passkey, a key is too weak")
     if decides_as_program(caller, approval):
         if payload.reason != PROGRAM_REASON:
@@ -217,6 +262,10 @@ async def check_edit(
     verdict = await executor.pre_dispatch(tool, parsed.value)
     if isinstance(verdict, DispatchDeny):
         raise _edit("", verdict.reason)
+
+
+def _is_stored(approval: ApprovalRecord, signed: VerifiedDecision) -> bool:
+    return any(stored.signed == signed.evidence for stored in approval.decisions)
 
 
 def _malformed(found: Malformed) -> DecisionMalformed:

@@ -7,26 +7,26 @@ needs the word of an active key, so that a stolen token cannot bring a key of it
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from app.log.audit import KeyRegistered, KeyRevoked, KeysReset
 from app.log.envelope import NewEvent, wire_time
-from app.log.queries import Page
 from app.log.records import KeyRecord
-from app.service.refusals import FieldFault, KeyEndorsement, KeyInvalid, KeyTaken, NotFound
-from app.trust.key_proof import Enrolment, verify_endorsement, verify_key_proof
-from app.trust.keys import P256Key, read_public_jwk
+from app.service.endorsement import NO_ENDORSEMENT, Endorsement, require_endorsement
+from app.service.refusals import FieldFault, KeyInvalid, KeyTaken, NotFound
+from app.trust.key_proof import Enrolment, verify_key_proof
+from app.trust.keys import read_public_jwk
 from app.trust.refusal import Refused
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import Mapping
 
     from app.log.payload import JsonObject, Payload
+    from app.log.queries import Page
     from app.service.caller import Caller
     from app.service.clock import Clock
     from app.service.ports import Session, Transaction
-
-_PAGE: Final = 200
+    from app.trust.keys import P256Key
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,21 +36,28 @@ class KeyRequest:
     public_jwk: Mapping[str, object]
     label: str
     proof_jws: str
-    endorsement_jws: str | None = None
+    endorsement: Endorsement = NO_ENDORSEMENT
 
 
 class Keys:
     """The caller's own keys; an administrator may only reset another's."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, *, origins: frozenset[str] = frozenset()) -> None:
+        """`origins` are those whose pages may ask for a passkey's endorsement."""
         self._clock = clock
+        self._origins = origins
 
     async def register(self, tx: Transaction, caller: Caller, request: KeyRequest) -> KeyRecord:
         """Enrol a key. Raises KeyInvalid, KeyEndorsement, KeyTaken."""
         key, enrolment = self._proven(caller, request)
         await tx.lock_principal(caller.principal)
-        if await tx.had_key(caller.principal):
-            await self._require_endorsement(tx, request, enrolment)
+        await require_endorsement(
+            tx,
+            request.endorsement,
+            enrolment,
+            now=self._seconds(),
+            origins=self._origins,
+        )
         record = KeyRecord(
             id=self._clock.mint("key"),
             tenant=caller.tenant,
@@ -80,7 +87,7 @@ class Keys:
             await self._note(tx, KeyRevoked(resource=_resource(key), by=caller.principal))
 
     async def reset(self, tx: Transaction, caller: Caller, principal: str) -> None:
-        """Revoke all of a principal's keys and open the first enrolment again (admin)."""
+        """Revoke all keys and passkeys of a principal; the next enrolment is the first (admin)."""
         caller.require("admin")
         await tx.lock_principal(principal)
         await tx.reset_keys(principal, now=self._clock.now())
@@ -98,36 +105,11 @@ class Keys:
             raise _invalid("/proof_jws", proof)
         return key, enrolment
 
-    async def _require_endorsement(
-        self, tx: Transaction, request: KeyRequest, enrolment: Enrolment
-    ) -> None:
-        if request.endorsement_jws is None:
-            raise KeyEndorsement("a further key needs the endorsement of an active one")
-        active = {key.id: public async for key, public in _active(tx, enrolment.sub)}
-        word = verify_endorsement(
-            request.endorsement_jws, active=active, enrolment=enrolment, now=self._seconds()
-        )
-        if isinstance(word, Refused):
-            raise KeyEndorsement(word.reason, faults=(FieldFault("/endorsement_jws", word.reason),))
-
     async def _note(self, tx: Transaction, payload: Payload) -> None:
         await tx.append_audit([NewEvent(payload)], now=self._clock.now())
 
     def _seconds(self) -> int:
         return int(self._clock.now().timestamp())
-
-
-async def _active(session: Session, principal: str) -> AsyncIterator[tuple[KeyRecord, P256Key]]:
-    before: str | None = None
-    while True:
-        keys = await session.keys(principal, Page(_PAGE, before))
-        for key in keys:
-            public = read_public_jwk(key.public_jwk)
-            if key.revoked_at is None and isinstance(public, P256Key):
-                yield key, public
-        if len(keys) < _PAGE:
-            return
-        before = keys[-1].id
 
 
 def _invalid(pointer: str, refused: Refused) -> KeyInvalid:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from app.service.key_ports import PasskeyReads, PasskeyWrites
 from app.service.skill_ports import SkillReads, SkillTools, SkillWrites
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from app.turn.ports import Provider, SharedFiles, ToolExecutor
 
 
-class Session(SkillReads, Protocol):
+class Session(SkillReads, PasskeyReads, Protocol):
     """Reads of one tenant."""
 
     async def conversation(self, conversation_id: str) -> ConversationRecord | None: ...
@@ -116,7 +117,7 @@ class Session(SkillReads, Protocol):
         ...
 
 
-class Transaction(Session, SkillWrites, Protocol):
+class Transaction(Session, SkillWrites, PasskeyWrites, Protocol):
     """One request's writes: they commit together when the block ends, or not at all."""
 
     async def claim_key(
@@ -135,9 +136,9 @@ class Transaction(Session, SkillWrites, Protocol):
         ...
 
     async def lock_approval(
-        self, approval_id: str, *, key_id: str | None = None
+        self, approval_id: str, *, key_id: str | None = None, passkey: str | None = None
     ) -> LockedApproval | None:
-        """The approval under its conversation's lock, and the key of that id beside it."""
+        """The approval under its conversation's lock, and a key, or a passkey by thumbprint."""
         ...
 
     async def create_conversation(self, conversation_id: str, *, now: datetime) -> None:
@@ -191,7 +192,7 @@ class Transaction(Session, SkillWrites, Protocol):
         ...
 
     async def had_key(self, principal: str) -> bool:
-        """Whether the principal has had a key since the last reset."""
+        """Whether the principal has had a key or passkey since the last reset."""
         ...
 
     async def put_key(self, key: KeyRecord) -> bool:

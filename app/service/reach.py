@@ -109,10 +109,15 @@ async def visible_approval(session: Session, caller: Caller, approval_id: str) -
 
 
 async def locked_approval(
-    tx: Transaction, caller: Caller, approval_id: str, *, key_id: str | None
+    tx: Transaction,
+    caller: Caller,
+    approval_id: str,
+    *,
+    key_id: str | None = None,
+    passkey: str | None = None,
 ) -> LockedApproval:
-    """The approval, for whom it is visible, under lock, and the key of that id beside it."""
-    locked = await tx.lock_approval(approval_id, key_id=key_id)
+    """The approval, if it is visible, locked, and a key by id or a passkey by thumbprint."""
+    locked = await tx.lock_approval(approval_id, key_id=key_id, passkey=passkey)
     if locked is None:
         raise NotFound("approval")
     if caller.is_admin or may_decide(caller, locked.approval):

@@ -231,6 +231,12 @@ class KeyInvalid(Refusal):
     code = "key.invalid"
 
 
+class PasskeyInvalid(Refusal):
+    """A passkey's registration does not hold, or there are no passkeys here."""
+
+    code = "passkey.invalid"
+
+
 class KeyTaken(Refusal):
     """The key is known under another principal."""
 

@@ -13,7 +13,7 @@ It decides nothing: what is written was decided in `service`. Where to look:
   `memory_turns` and `memory_state` are their SQL; by meaning: `recall`, over `vectors` where
   the database has pgvector
 - reads: `queries` and `approval_queries` are their SQL, `records` makes records of rows,
-  `mcp_servers` has both of its own, `stored_logs` reads whole logs
+  `mcp_servers` and `passkeys` have both of their own, `stored_logs` reads whole logs
 - runs to be driven: `ready` says which is next, `wakes` enqueues it
 - the schema: `tables` with `tables_log`, `tables_runs`, `tables_access`, `tables_memory` and
   `table_base`, and `migrations`; `texts` is how text is kept

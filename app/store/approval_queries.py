@@ -1,14 +1,16 @@
 """The SQL that reads approvals with what belongs to them: decisions, keys, consents, a lock.
 
 An approval comes as a row for each of its decisions, oldest first, or as one row that has none.
-Columns of what is joined to it have a prefix: `d_` of the decision, `k_` of a key, `s_` of the
-session approval it gave, `c_` of its conversation. Every statement takes the tenant first and sees
-nothing of another's.
+Columns of what is joined to it have a prefix: `d_` of the decision, `k_` of a key, `p_` of a
+passkey, `s_` of the session approval it gave, `c_` of its conversation. Every statement takes the
+tenant first and sees nothing of another's.
 """
 
 from __future__ import annotations
 
 from typing import Final
+
+from app.store import passkeys
 
 
 def _columns(prefix: str, names: str) -> str:
@@ -30,6 +32,7 @@ _PARTS: Final = {
     "KEY_COLUMNS": _columns(
         "k", "id tenant principal thumbprint public_jwk label created_at revoked_at"
     ),
+    "CREDENTIAL_COLUMNS": _columns("p", passkeys.COLUMNS),
     "SESSION_COLUMNS": _columns(
         "s",
         "conversation_id principal agent tool covered_capabilities tool_definition_digest "
@@ -72,18 +75,20 @@ SELECT a.*, DECISION_COLUMNS FROM (
 ORDER BY a.id DESC, d.seq""")
 
 # The approvals of a run ($3), and those behind the standing consents of its conversation ($2), each
-# decision with the key it names.
+# decision with the key or passkey it names.
 CONSENTS: Final = _filled("""
-SELECT a.*, DECISION_COLUMNS, KEY_COLUMNS, SESSION_COLUMNS
+SELECT a.*, DECISION_COLUMNS, KEY_COLUMNS, CREDENTIAL_COLUMNS, SESSION_COLUMNS
 FROM approvals a ITS_DECISIONS
     LEFT JOIN approver_keys k ON k.tenant = d.tenant AND k.id = d.key_id
+    LEFT JOIN passkeys p ON p.tenant = d.tenant AND p.id = d.key_id
     LEFT JOIN session_approvals s ON s.conversation_id = $2 AND s.approval_id = a.id
 WHERE a.tenant = $1 AND a.conversation_id = $2 AND a.id IN (
     SELECT id FROM approvals WHERE run_id = $3
     UNION ALL SELECT approval_id FROM session_approvals WHERE conversation_id = $2)
 ORDER BY a.requested_seq, d.seq""")
 
-# The approval under the lock of its conversation, with a key ($3), and with what its run waits for.
+# The approval under the lock of its conversation, with a key ($3) or passkey ($4), and with what
+# its run waits for.
 # `seen_head` is what the statement's snapshot shows of a row that the lock may have waited for.
 LOCK_APPROVAL: Final = _filled("""
 WITH c AS MATERIALIZED (
@@ -91,7 +96,8 @@ WITH c AS MATERIALIZED (
         AND id = (SELECT conversation_id FROM approvals WHERE tenant = $1 AND id = $2)
     FOR NO KEY UPDATE
 )
-SELECT a.*, DECISION_COLUMNS, KEY_COLUMNS, CONVERSATION_COLUMNS, s.head_seq AS seen_head,
+SELECT a.*, DECISION_COLUMNS, KEY_COLUMNS, CREDENTIAL_COLUMNS, CONVERSATION_COLUMNS,
+    s.head_seq AS seen_head,
     (SELECT r.id FROM runs r WHERE r.conversation_id = c.id AND r.ended_at IS NULL
         AND r.started_at IS NOT NULL LIMIT 1) AS c_active_run_id,
     ARRAY(SELECT w.id FROM approvals w WHERE w.run_id = a.run_id AND w.status = 'pending'
@@ -100,4 +106,5 @@ SELECT a.*, DECISION_COLUMNS, KEY_COLUMNS, CONVERSATION_COLUMNS, s.head_seq AS s
 FROM c JOIN conversations s ON s.id = c.id JOIN approvals a ON a.tenant = $1 AND a.id = $2
     ITS_DECISIONS
     LEFT JOIN approver_keys k ON k.tenant = $1 AND k.id = $3
+    LEFT JOIN passkeys p ON p.tenant = $1 AND p.thumbprint = $4
 ORDER BY d.seq""")

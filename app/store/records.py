@@ -24,6 +24,7 @@ from app.log.records import (
     SessionApprovalRecord,
 )
 from app.policy.taint import Trust
+from app.store import passkeys
 from app.store.kinds import USAGE
 from app.store.texts import unescape
 
@@ -235,6 +236,9 @@ def consents(rows: Sequence[asyncpg.Record], run_id: str) -> ConsentRecords:
         approvals=tuple(each for each in found if each.run_id == run_id),
         standing=tuple((standing[each.id], each) for each in found if each.id in standing),
         keys={row["k_id"]: key(row, "k_") for row in rows if row["k_id"] is not None},
+        passkeys={
+            row["p_id"]: passkeys.record(row, "p_") for row in rows if row["p_id"] is not None
+        },
     )
 
 
@@ -246,6 +250,7 @@ def locked_approval(rows: Sequence[asyncpg.Record]) -> LockedApproval:
         conversation=conversation(row, "c_"),
         key=None if row["k_id"] is None else key(row, "k_"),
         awaited=frozenset(row["awaited"]),
+        passkey=None if row["p_id"] is None else passkeys.record(row, "p_"),
     )
 
 

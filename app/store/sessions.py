@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-from app.store import approval_queries, mcp_servers, queries, records
+from app.store import approval_queries, mcp_servers, passkeys, queries, records
 from app.store.artifacts import StoreArtifacts
 from app.store.skills import StoreSkills
 from app.store.texts import escape, unescape
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         ConsentRecords,
         ConversationRecord,
         KeyRecord,
+        PasskeyRecord,
         QuestionRecord,
         RunRecord,
         SessionApprovalRecord,
@@ -158,6 +159,21 @@ class StoreSession:
         """The key, revoked or not."""
         row = await self._row(queries.KEY, escape(key_id))
         return None if row is None else records.key(row)
+
+    async def passkey(self, passkey_id: str) -> PasskeyRecord | None:
+        """The passkey, revoked or not."""
+        row = await self._row(passkeys.ONE, escape(passkey_id))
+        return None if row is None else passkeys.record(row)
+
+    async def passkey_of(self, thumbprint: str) -> PasskeyRecord | None:
+        """The passkey of the credential with that thumbprint, revoked or not."""
+        row = await self._row(passkeys.OF_CREDENTIAL, thumbprint)
+        return None if row is None else passkeys.record(row)
+
+    async def passkeys(self, principal: str, page: Page) -> list[PasskeyRecord]:
+        """A principal's passkeys, newest first; the cursor is an id."""
+        where = (escape(principal), _escaped(page.before), page.limit)
+        return [passkeys.record(row) for row in await self._rows(passkeys.PAGE, *where)]
 
     async def keys(self, principal: str, page: Page) -> list[KeyRecord]:
         """A principal's keys, newest first; the cursor is an id."""

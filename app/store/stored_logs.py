@@ -17,10 +17,12 @@ import orjson
 from app.log.envelope import wire_time
 from app.policy.taint import Trust
 from app.store.connections import borrowed
+from app.store.passkeys import OF_LOG
 from app.store.service_keys import ALL as _SERVICE_KEYS
 from app.store.texts import searchable, unescape
+from app.trust import base64url
 from app.trust.chain import ChainRecord
-from app.trust.export import ExportedKey
+from app.trust.export import ExportedKey, ExportedPasskey
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -60,6 +62,7 @@ class StoredLog:
     head: tuple[int, bytes]
     keys: tuple[ExportedKey, ...]
     service_keys: tuple[dict[str, str], ...]
+    passkeys: tuple[ExportedPasskey, ...]
     connection: Connection
 
     async def events(self) -> AsyncIterator[StoredEvent]:
@@ -95,6 +98,7 @@ class StoredLogs:
                 yield None
                 return
             keys = await connection.fetch(_KEYS, row["tenant"], conversation_id)
+            passkeys = await connection.fetch(OF_LOG, row["tenant"], conversation_id)
             service_keys = await connection.fetch(_SERVICE_KEYS)
             yield StoredLog(
                 conversation_id,
@@ -104,6 +108,7 @@ class StoredLogs:
                 tuple(
                     {**orjson.loads(key["public_jwk"]), "kid": key["kid"]} for key in service_keys
                 ),
+                tuple(_passkey(passkey) for passkey in passkeys),
                 connection,
             )
 
@@ -112,6 +117,16 @@ def _key(row: asyncpg.Record) -> ExportedKey:
     return ExportedKey(
         id=row["id"],
         public_jwk=orjson.loads(row["public_jwk"]),
+        principal=unescape(row["principal"]),
+    )
+
+
+def _passkey(row: asyncpg.Record) -> ExportedPasskey:
+    return ExportedPasskey(
+        id=row["id"],
+        credential_id=base64url.encode(row["credential_id"]),
+        public_key=base64url.encode(row["public_key"]),
+        rp_id=row["rp_id"],
         principal=unescape(row["principal"]),
     )
 

@@ -48,6 +48,30 @@ class ApproverKey(SQLModel, table=True):
     reset_at: datetime | None = time(null=True)
 
 
+class PasskeyRow(SQLModel, table=True):
+    """A passkey: its public key as COSE, and how often its authenticator says it was used."""
+
+    __tablename__: ClassVar[str] = "passkeys"
+    __table_args__ = (
+        not_empty(),
+        UniqueConstraint("tenant", "thumbprint"),
+        Index(None, "tenant", "principal", sql("id DESC")),
+    )
+
+    id: str = text(key=True)
+    tenant: str = text()
+    principal: str = text()
+    thumbprint: str = text()
+    credential_id: bytes = octets()
+    public_key: bytes = octets()
+    rp_id: str = text()
+    sign_count: int = number()
+    label: str = text()
+    created_at: datetime = time()
+    revoked_at: datetime | None = time(null=True)
+    reset_at: datetime | None = time(null=True)
+
+
 class ServiceKey(SQLModel, table=True):
     """A public key of the service itself, of no tenant; `kid` is its thumbprint."""
 

@@ -11,7 +11,7 @@ import orjson
 from app.errors import IdempotencyInProgress, IdempotencyMismatch
 from app.log.queries import audit_scope
 from app.log.records import ConversationRecord, StoredAnswer
-from app.store import mcp_servers, memory_turns, records
+from app.store import mcp_servers, memory_turns, passkeys, records
 from app.store.append import Opening, Outcome, later_rounds, write, write_later_rounds
 from app.store.approval_queries import LOCK_APPROVAL
 from app.store.numbering import Tail, numbered, whole_ms
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from app.ids import Identity
     from app.log.envelope import Event, NewEvent
-    from app.log.records import AgentRecord, KeyRecord, LockedApproval
+    from app.log.records import AgentRecord, KeyRecord, LockedApproval, PasskeyRecord
     from app.log.servers import McpServerRecord
     from app.runctx.shapes import ArtifactRef, NewArtifact
     from app.runctx.skill import Skill, SkillCard
@@ -89,7 +89,9 @@ INSERT INTO principals AS p (tenant, id, created_at) VALUES ($1, $2, now())
 ON CONFLICT (tenant, id) DO UPDATE SET id = p.id"""
 _HAD_KEY: Final = """
 SELECT EXISTS (SELECT FROM approver_keys
-    WHERE tenant = $1 AND principal = $2 AND reset_at IS NULL)"""
+        WHERE tenant = $1 AND principal = $2 AND reset_at IS NULL)
+    OR EXISTS (SELECT FROM passkeys
+        WHERE tenant = $1 AND principal = $2 AND reset_at IS NULL)"""
 _PUT_KEY: Final = """
 INSERT INTO approver_keys (tenant, id, principal, thumbprint, public_jwk, label, created_at,
     revoked_at)
@@ -156,10 +158,10 @@ class StoreTransaction(StoreSession):
         return None if row is None or row["kind"] != "user" else records.conversation(row)
 
     async def lock_approval(
-        self, approval_id: str, *, key_id: str | None = None
+        self, approval_id: str, *, key_id: str | None = None, passkey: str | None = None
     ) -> LockedApproval | None:
-        """The approval under its conversation's lock, and the key of that id beside it."""
-        asked = (escape(approval_id), None if key_id is None else escape(key_id))
+        """The approval under its conversation's lock, and a key, or a passkey by thumbprint."""
+        asked = (escape(approval_id), None if key_id is None else escape(key_id), passkey)
         rows = await self._rows(LOCK_APPROVAL, *asked)
         if rows and rows[0]["seen_head"] != rows[0]["c_head_seq"]:
             # The lock was waited for, so the rest was seen as it was before. Now it is ours.
@@ -281,7 +283,7 @@ class StoreTransaction(StoreSession):
         await self._connection.execute(_LOCK_PRINCIPAL, self._tenant, escape(principal))
 
     async def had_key(self, principal: str) -> bool:
-        """Whether the principal has had a key since the last reset."""
+        """Whether the principal has had a key or passkey since the last reset."""
         return bool(await self._connection.fetchval(_HAD_KEY, self._tenant, escape(principal)))
 
     async def put_key(self, key: KeyRecord) -> bool:
@@ -305,8 +307,24 @@ class StoreTransaction(StoreSession):
         return bool(revoked)
 
     async def reset_keys(self, principal: str, *, now: datetime) -> None:
-        """Revoke all keys of the principal and forget that there were any."""
-        await self._connection.execute(_RESET_KEYS, self._tenant, escape(principal), now)
+        """Revoke all keys and passkeys of the principal and forget that there were any."""
+        for reset in (_RESET_KEYS, passkeys.RESET):
+            await self._connection.execute(reset, self._tenant, escape(principal), now)
+
+    async def put_passkey(self, passkey: PasskeyRecord) -> bool:
+        """Add a passkey; False when its credential is registered already."""
+        return await self._did(passkeys.PUT, *passkeys.values(passkey))
+
+    async def revoke_passkey(self, passkey_id: str, *, now: datetime) -> bool:
+        """Whether the passkey was there and active."""
+        return await self._did(passkeys.REVOKE, escape(passkey_id), now)
+
+    async def count_passkey(self, passkey_id: str, sign_count: int) -> bool:
+        """Note a passkey's use; False when its counter does not advance so."""
+        return await self._did(passkeys.COUNT, passkey_id, sign_count)
+
+    async def _did(self, statement: str, *values: object) -> bool:
+        return bool(await self._connection.fetchval(statement, self._tenant, *values))
 
     async def _lock(self, conversation_id: str) -> asyncpg.Record | None:
         where = (self._tenant, escape(conversation_id))

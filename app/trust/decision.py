@@ -125,16 +125,22 @@ class ReadDecision:
         """The id of the key it claims to be signed with."""
         return self.token.header.kid
 
+    @property
+    def payload_bytes(self) -> bytes:
+        """The bytes that are signed."""
+        return self.token.payload
+
 
 @dataclass(frozen=True, slots=True)
 class VerifiedDecision:
-    """A decision that the key `kid` signed. Only `verify_decision` builds one from a token."""
+    """A decision that the key or passkey `kid` signed; only what verified it builds one."""
 
     payload: DecisionPayload
     payload_bytes: bytes
     kid: str
     evidence: bytes
     """The exact bytes that prove it, to be stored and verified again."""
+    assurance: Literal["key", "passkey"] = "key"
 
 
 @dataclass(frozen=True, slots=True)

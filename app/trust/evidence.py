@@ -18,17 +18,20 @@ from app.trust.decision import (
     ApprovalBinding,
     DecisionPayload,
     Malformed,
+    ReadDecision,
+    VerifiedDecision,
     binding_mismatch,
-    read_decision,
     verify_decision,
 )
 from app.trust.documents import match_model
+from app.trust.passkey_decision import ReadPasskeyDecision, read_evidence, verify_passkey_decision
 from app.trust.refusal import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from app.trust.keys import P256Key
+    from app.trust.passkey import Passkey
 
 
 class _Facts(BaseModel):
@@ -107,12 +110,21 @@ class ApproverKey:
     principal: str
 
 
+@dataclass(frozen=True, slots=True)
+class ApproverPasskey:
+    """A registered passkey, revoked or not, and the principal it belongs to."""
+
+    passkey: Passkey
+    principal: str
+
+
 @dataclass(slots=True)
 class Evidence:
     """The requests and sound approvals of one log, in the order in which it tells them."""
 
     tenant: str
     keys: Mapping[str, ApproverKey]
+    passkeys: Mapping[str, ApproverPasskey] = field(default_factory=dict)
     decisions: int = 0
     _requests: dict[str, _Requested] = field(default_factory=dict)
     _approvers: defaultdict[tuple[str, str], set[str]] = field(
@@ -161,18 +173,39 @@ class Evidence:
         return None
 
     def _verified(self, decided: _Decided, private: bytes | None) -> DecisionPayload | str:
-        if decided.assurance != "key":
-            return f"assurance {decided.assurance!r} cannot be verified from an export"
-        read = read_decision((private or b"").decode(errors="replace"))
+        read = read_evidence(private or b"")
         if isinstance(read, Malformed):
             return f"the signed bytes are no decision: {read.detail}"
-        approver_key = self.keys.get(read.kid)
-        if approver_key is None or read.kid != decided.key_id:
-            return "the key that the decision names is not in the export, or not the event's"
-        if not decided.approver == read.payload.approver == approver_key.principal:
-            return "the key does not belong to the approver"
-        verified = verify_decision(read, key=approver_key.key)
-        return verified.reason if isinstance(verified, Refused) else verified.payload
+        verified = (
+            self._by_passkey(decided, read)
+            if isinstance(read, ReadPasskeyDecision)
+            else self._by_key(decided, read)
+        )
+        if isinstance(verified, Refused):
+            return verified.reason
+        if verified.assurance != decided.assurance:
+            return f"assurance {decided.assurance!r} is not what the signed bytes give"
+        return verified.payload
+
+    def _by_key(self, decided: _Decided, read: ReadDecision) -> VerifiedDecision | Refused:
+        known = self.keys.get(read.kid)
+        if known is None or read.kid != decided.key_id:
+            return Refused(
+                "the key that the decision names is not in the export, or not the event's"
+            )
+        if not decided.approver == read.payload.approver == known.principal:
+            return Refused("the key does not belong to the approver")
+        return verify_decision(read, key=known.key)
+
+    def _by_passkey(
+        self, decided: _Decided, read: ReadPasskeyDecision
+    ) -> VerifiedDecision | Refused:
+        known = self.passkeys.get(decided.key_id)
+        if known is None:
+            return Refused("the passkey that the event names is not in the export")
+        if not decided.approver == read.payload.approver == known.principal:
+            return Refused("the passkey does not belong to the approver")
+        return verify_passkey_decision(read, passkey=known.passkey, key_id=decided.key_id)
 
     def _started(self, started: _Started | Refused) -> str | None:
         if isinstance(started, Refused):

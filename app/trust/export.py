@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 import orjson
 from pydantic import BaseModel, ConfigDict, Field
 
+from app.trust import base64url
 from app.trust.answer_evidence import AnswerEvidence
 from app.trust.chain import GENESIS, ChainRecord, verify_chain
 from app.trust.documents import match_model, read_model
-from app.trust.evidence import ApproverKey, Evidence
+from app.trust.evidence import ApproverKey, ApproverPasskey, Evidence
 from app.trust.keys import P256Key, read_key_set, read_public_jwk
 from app.trust.mutation import Mutation, verify_mutation
+from app.trust.passkey import Passkey
 from app.trust.refusal import Refused
 from app.trust.seal import Seal, verify_seal
 
@@ -44,6 +46,16 @@ class ExportedKey(_Line):
     principal: str
 
 
+class ExportedPasskey(_Line):
+    """An approver's passkey that the log's decisions name; its bytes are base64url."""
+
+    id: str
+    credential_id: str
+    public_key: str
+    rp_id: str
+    principal: str
+
+
 class ExportHeader(_Line):
     """The first line of an export."""
 
@@ -54,6 +66,7 @@ class ExportHeader(_Line):
     keys: list[ExportedKey]
     seal_keys: list[dict[str, str]]
     """Public JWKs of the service, each with its `kid`, for its seals and its statements."""
+    passkeys: list[ExportedPasskey] = Field(default=[], exclude_if=lambda passkeys: not passkeys)
 
 
 class _EventLine(_Line):
@@ -166,7 +179,9 @@ def verify_export(lines: Iterable[bytes]) -> Report | Unreadable:
         return Unreadable(seal_keys.reason)
     own = {kid: key for kid, key in seal_keys.items() if isinstance(key, P256Key)}
     answers = AnswerEvidence(header.tenant, header.conversation_id, own)
-    audit = _Audit(header.conversation_id, Evidence(header.tenant, keys), answers, own)
+    passkeys = {each.id: _passkey(each) for each in header.passkeys}
+    evidence = Evidence(header.tenant, keys, passkeys)
+    audit = _Audit(header.conversation_id, evidence, answers, own)
     findings = [found for at, line in enumerate(rest, 2) for found in audit.findings(at, line)]
     findings += audit.unsealed()
     return Report(len(audit.hashes), audit.evidence.decisions, findings)
@@ -277,6 +292,13 @@ def _approver_keys(exported: Iterable[ExportedKey]) -> dict[str, ApproverKey] | 
             return Unreadable(f"key {each.id!r}: {key.reason}")
         keys[each.id] = ApproverKey(key, each.principal)
     return keys
+
+
+def _passkey(exported: ExportedPasskey) -> ApproverPasskey:
+    # What is no base64url is no credential's either, so no assertion holds under it.
+    credential_id = base64url.decode(exported.credential_id) or b""
+    public_key = base64url.decode(exported.public_key) or b""
+    return ApproverPasskey(Passkey(credential_id, public_key, exported.rp_id), exported.principal)
 
 
 def _read_record(line: bytes) -> ChainRecord | str:

@@ -86,17 +86,30 @@ def verify_endorsement(
     return _verify(token, key, "turngate.key-endorsement", enrolment, now)
 
 
+def verify_endorsement_text(
+    payload: bytes, *, enrolment: Enrolment, now: int
+) -> KeyStatement | Refused:
+    """The endorsement that `payload` spells; who signed these bytes is the caller's."""
+    return _read(payload, "turngate.key-endorsement", enrolment, now)
+
+
 def _verify(
     token: CompactJws, key: P256Key, kind: _Kind, enrolment: Enrolment, now: int
 ) -> VerifiedStatement | Refused:
     payload = verify_jws(token, key=key)
     if isinstance(payload, Refused):
         return payload
+    statement = _read(payload, kind, enrolment, now)
+    if isinstance(statement, Refused):
+        return statement
+    return VerifiedStatement(token.header.kid, statement)
+
+
+def _read(payload: bytes, kind: _Kind, enrolment: Enrolment, now: int) -> KeyStatement | Refused:
     statement = read_model(KeyStatement, payload)
     if isinstance(statement, Refused):
         return statement
-    refusal = _mismatch(statement, kind, enrolment) or _untimely(statement, now)
-    return refusal or VerifiedStatement(token.header.kid, statement)
+    return _mismatch(statement, kind, enrolment) or _untimely(statement, now) or statement
 
 
 def _mismatch(statement: KeyStatement, kind: _Kind, enrolment: Enrolment) -> Refused | None:

@@ -30,6 +30,7 @@ class StatementKind(StrEnum):
     SEAL = "seal"
     DISPATCH_MUTATION = "dispatch-mutation"
     QUESTION_ANSWER = "question-answer"
+    PASSKEY_CHALLENGE = "passkey-challenge"
 
     @property
     def header_typ(self) -> str:

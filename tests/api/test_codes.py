@@ -31,7 +31,8 @@ SPECIFIED = {
     415: "body.media_type",
     422: (
         "request.invalid agent.invalid agent.unknown decision.malformed decision.binding "
-        "decision.expired decision.edit key.invalid mcp.invalid attachment.unknown"
+        "decision.expired decision.edit key.invalid passkey.invalid mcp.invalid "
+        "attachment.unknown"
     ),
     429: "rate.limited quota.open_runs",
     500: "internal",

@@ -140,5 +140,5 @@ def test_every_write_takes_an_idempotency_key(document: dict[str, Any]) -> None:
         and {"$ref": "#/components/parameters/IdempotencyKey"}
         not in operation.get("parameters", [])
     }
-    # It stores nothing, and every answer has a nonce of its own.
-    assert without == {"prepare_decision"}
+    # They store nothing, and every answer has a nonce of its own.
+    assert without == {"prepare_decision", "prepare_passkey", "prepare_passkey_decision"}

@@ -32,15 +32,18 @@ OPENS = {
     ),
     "approvals:read": "list_approvals get_approval list_session_approvals get_schema",
     "approvals:decide": (
-        "prepare_decision approve_approval deny_approval decide_batch end_session_approval "
-        "answer_question"
+        "prepare_decision prepare_passkey_decision approve_approval deny_approval decide_batch "
+        "end_session_approval answer_question"
     ),
     "agents:read": "list_agents get_agent get_schema",
     "agents:write": "put_agent delete_agent",
     "tools:read": "list_tools get_schema list_mcp_servers get_mcp_server list_skills get_skill",
     "tools:write": "register_mcp_server refresh_mcp_server delete_mcp_server",
     "skills:write": "put_skill delete_skill import_skills",
-    "keys:write": "register_key list_keys revoke_key",
+    "keys:write": (
+        "register_key list_keys revoke_key prepare_passkey register_passkey list_passkeys "
+        "revoke_passkey"
+    ),
     "memory:read": "get_memory",
     "artifacts:write": "create_artifact delete_artifact",
     "admin": "reset_keys list_audit_events",

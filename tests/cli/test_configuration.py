@@ -77,6 +77,14 @@ CASES = [
         "TURNGATE_SANDBOX_ROOTS: / holds the data directory",
     ),
     Case(
+        "passkeys of a domain that no page is on",
+        {
+            "TURNGATE_RP_ID": "shop.example",
+            "TURNGATE_ALLOWED_ORIGINS": "https://notshop.example, https://shop.example.evil.test",
+        },
+        "TURNGATE_RP_ID needs one of TURNGATE_ALLOWED_ORIGINS on it or below it",
+    ),
+    Case(
         "a placeholder in the place of a key",
         {"TURNGATE_OPENAI_API_KEY": "ChangeMe"},
         "TURNGATE_OPENAI_API_KEY is a placeholder, not a key",

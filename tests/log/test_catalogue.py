@@ -26,7 +26,8 @@ TABLE = """
     step.completed policy.rechecked call.denied_unattended dispatch.mutated retrieval.missed
     delegate.started delegate.completed session_approval.ended grant.replayed run.checkpointed
     run.completed run.failed run.cancelled log.sealed
-    key.registered key.revoked keys.reset agent.saved agent.deleted mcp.saved mcp.deleted
+    key.registered key.revoked passkey.registered passkey.revoked keys.reset
+    agent.saved agent.deleted mcp.saved mcp.deleted
     token.revoked
 """
 

@@ -9,6 +9,7 @@ import pytest
 
 from app.log.records import KeyRecord
 from app.service.caller import Caller
+from app.service.endorsement import Endorsement
 from app.service.keys import KeyRequest, Keys
 from app.service.refusals import KeyInvalid, ScopeMissing
 from tests.support.stepped_clock import NOON, SteppedClock
@@ -87,7 +88,7 @@ async def test_any_active_key_endorses_however_many_there_are(store: Store, tena
             assert await tx.put_key(key)
         bare = proven(caller, new)
         word = statement(caller, new, "key-endorsement", "key_0000", oldest)
-        request = KeyRequest(bare.public_jwk, bare.label, bare.proof_jws, word)
+        request = KeyRequest(bare.public_jwk, bare.label, bare.proof_jws, Endorsement(word))
         added = await Keys(SteppedClock()).register(tx, caller, request)
     assert added.thumbprint == new.public.thumbprint()
 

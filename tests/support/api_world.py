@@ -25,6 +25,7 @@ from app.service.event_log import EventLog
 from app.service.hold import HoldGate
 from app.service.keys import Keys
 from app.service.mcp_servers import McpServers
+from app.service.passkeys import Passkeys, RelyingParty
 from app.service.questions import Questions
 from app.service.remembered import ConversationMemory
 from app.service.runs import Runs
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from app.store.open import Store
 
 EVERYDAY = tuple(sorted(SCOPES - {"admin"}))
+PARTY = RelyingParty("turngate.test", frozenset({"https://app.turngate.test"}))
 ISSUER = DevelopmentIssuer.from_chance(bytes(range(40)))
 
 
@@ -213,10 +215,11 @@ def edge_of(
             clock, issuers={DEVELOPMENT_ISSUER: FixedKeys(ISSUER.keys())}, audience="turngate"
         ),
         agents=Agents(clock, catalogue=toolbox, models=providers),
-        approvals=Approvals(database=database, clock=clock, binder=binder),
+        approvals=Approvals(database=database, clock=clock, binder=binder, origins=PARTY.origins),
         conversations=Conversations(clock),
         questions=Questions(database=database, clock=clock, statements=statements),
-        keys=Keys(clock),
+        keys=Keys(clock, origins=PARTY.origins),
+        passkeys=Passkeys(clock, statements, PARTY),
         mcp_servers=servers,
         statements=statements,
         runs=Runs(database=database, clock=clock, wakeups=wakeups, open_runs=open_runs),

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
-from app.trust.evidence import ApproverKey, Evidence
+from app.trust.evidence import ApproverKey, ApproverPasskey, Evidence
+from app.trust.passkey import Passkey
+from tests.support.authenticator import RP_ID, UP, Authenticator
 from tests.trust.decisions import DENY, KEY, signed
 from tests.trust.logs import ARGS_SHA256, DECIDED, REQUESTED, SIGNED, STARTED
-from tests.trust.signer import Signer
+from tests.trust.signer import Signer, compact
 
 BOB = Signer.of(8)
 EDIT = '{"body":"{\\"n\\":1}","url":"http://127.0.0.1:9000/orders"}'
@@ -152,7 +154,7 @@ _TAMPERED = (
         "a passkey",
         {"assurance": "passkey"},
         {},
-        "assurance 'passkey' cannot be verified from an export",
+        "assurance 'passkey' is not what the signed bytes give",
     ),
 )
 
@@ -176,3 +178,53 @@ def test_a_decision_that_was_told_or_signed_otherwise_is_found(case: Tampered) -
 )
 def test_signed_bytes_that_prove_nothing_are_found(private: bytes | None, problem: str) -> None:
     assert asked().problem("approval.decided", DECIDED, private) == problem
+
+
+PASSKEY = Authenticator.of(11)
+BY_PASSKEY = DECIDED | {"assurance": "passkey", "key_id": "passkey_1"}
+
+
+def with_passkey(principal: str = "alice") -> Evidence:
+    """Evidence that has seen the request, and brings a passkey."""
+    registered = Passkey(PASSKEY.credential_id, PASSKEY.cose(), RP_ID)
+    log = Evidence("acme", {}, {"passkey_1": ApproverPasskey(registered, principal)})
+    assert log.problem("approval.requested", REQUESTED, None) is None
+    return log
+
+
+def decide_by_passkey(log: Evidence, data: dict[str, Any], proof: dict[str, Any]) -> str | None:
+    return log.problem("approval.decided", data, compact(proof))
+
+
+def test_a_decision_by_passkey_is_verified_again_from_its_bytes() -> None:
+    log = with_passkey()
+    assert decide_by_passkey(log, BY_PASSKEY, PASSKEY.sign(compact(SIGNED))) is None
+    assert log.problem("tool.started", STARTED, None) is None
+
+
+def test_a_decision_by_passkey_that_was_told_or_signed_otherwise_is_found() -> None:
+    proof = PASSKEY.sign(compact(SIGNED))
+    told = DECIDED | {"key_id": "passkey_1"}
+    cases = [
+        (with_passkey(), told, proof, "assurance 'key' is not what the signed bytes give"),
+        (asked(), BY_PASSKEY, proof, "the passkey that the event names is not in the export"),
+        (with_passkey("bob"), BY_PASSKEY, proof, "the passkey does not belong to the approver"),
+        (
+            with_passkey(),
+            BY_PASSKEY,
+            Authenticator.of(11, flags=UP).sign(compact(SIGNED)),
+            "the assertion does not hold",
+        ),
+        (
+            with_passkey(),
+            BY_PASSKEY,
+            PASSKEY.sign(b'{"v":1}'),
+            "the signed bytes are no decision: Field required",
+        ),
+    ]
+    for log, data, posted, problem in cases:
+        assert decide_by_passkey(log, data, posted) == problem
+    broken = "the signed bytes are no decision: : Input should be a valid dictionary"
+    found = with_passkey().problem("approval.decided", BY_PASSKEY, b"{")
+    assert found is not None
+    assert found.startswith(broken)

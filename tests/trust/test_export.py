@@ -11,14 +11,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.trust.chain import ChainRecord, link
-from app.trust.export import Finding, Report, Unreadable, verify_export
+from app.trust.export import (
+    ExportedPasskey,
+    Finding,
+    Report,
+    Unreadable,
+    header_line,
+    verify_export,
+)
 from app.trust.keys import derive_signing_key
 from app.trust.seal import Seal, sign_seal
+from tests.support.authenticator import RP_ID, Authenticator
 from tests.trust.decisions import KEY
 from tests.trust.logs import (
     DECIDED,
     HEADER,
     ROWS,
+    SIGNED,
     Row,
     append,
     body,
@@ -26,6 +35,7 @@ from tests.trust.logs import (
     records,
     seal_row,
 )
+from tests.trust.signer import b64, compact
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -43,6 +53,24 @@ def findings(exported: Iterable[bytes]) -> list[Finding]:
 
 def test_a_sound_export_has_no_findings() -> None:
     assert verify_export(SOUND) == Report(events=6, decisions=1, findings=[])
+
+
+def test_a_decision_by_passkey_is_sound_with_what_the_export_brings() -> None:
+    authenticator = Authenticator.of(11)
+    told = DECIDED | {"assurance": "passkey", "key_id": "passkey_1"}
+    decided = Row("approval.decided", told, compact(authenticator.sign(compact(SIGNED))))
+    log = records((*ROWS[:2], decided, *ROWS[3:]))
+    exported = {
+        "id": "passkey_1",
+        "credential_id": b64(authenticator.credential_id),
+        "public_key": b64(authenticator.cose()),
+        "rp_id": RP_ID,
+        "principal": "alice",
+    }
+    for changed, found in (({}, []), ({"public_key": "="}, ["the assertion does not hold"])):
+        header = HEADER.model_copy(update={"passkeys": [ExportedPasskey(**exported | changed)]})
+        report = findings([header_line(header), *lines(log)[1:]])
+        assert [one.what for one in report if one.where == "seq 3"] == found
 
 
 def test_an_empty_log_and_a_log_with_two_seals_are_sound() -> None:

@@ -1,0 +1,116 @@
+"""Passkeys: register, list, revoke, and the options to decide with one (service.md 5)."""
+
+from __future__ import annotations
+
+from pydantic import JsonValue
+
+from app.api.approval_documents import DraftDecision
+from app.api.edge import Reading, Writing
+from app.api.key_routes import Jws, PasskeyAssertion
+from app.api.paging import Cursor, Limit, cut_page, page_of
+from app.api.routes import Routes
+from app.api.wire import Body, Document, Time, time_or_none
+from app.log.envelope import wire_time
+from app.log.records import PasskeyRecord
+from app.service.agent_spec import Name
+from app.service.endorsement import Endorsement
+from app.service.passkeys import PasskeyRequest
+
+routes = Routes(tags=["keys"])
+
+
+class RegisterPasskey(Body):
+    """The browser's answer to the options, and an older key's or passkey's endorsement."""
+
+    label: Name
+    credential: dict[str, JsonValue]
+    endorsement_jws: Jws | None = None
+    endorsement_passkey: PasskeyAssertion | None = None
+
+
+class Passkey(Document):
+    """An approver's passkey, without its material; `thumbprint` is that of its credential id."""
+
+    id: str
+    thumbprint: str
+    rp_id: str
+    label: str
+    created_at: Time
+    revoked_at: Time | None
+
+
+class PasskeyList(Document):
+    """A page of the caller's passkeys, newest first."""
+
+    items: list[Passkey]
+    next_cursor: str | None
+
+
+class PasskeyOptions(Document):
+    """The text that an assertion is to sign, and what the browser takes for it."""
+
+    canonical: str
+    options: dict[str, JsonValue]
+
+
+@routes.read(
+    "/v1/passkeys/registration-options",
+    "prepare_passkey",
+    scope="keys:write",
+    method="POST",
+)
+async def prepare_passkey(call: Reading) -> dict[str, JsonValue]:
+    """The WebAuthn options that make a passkey; nothing is stored."""
+    return await call.edge.passkeys.registration_options(call.session, call.caller)
+
+
+@routes.write("POST", "/v1/passkeys", "register_passkey", scope="keys:write", status_code=201)
+async def register_passkey(call: Writing, body: RegisterPasskey) -> Passkey:
+    """Enrol a passkey of the caller's own."""
+    endorsement = Endorsement(body.endorsement_jws, body.endorsement_passkey)
+    request = PasskeyRequest(body.label, body.credential, endorsement)
+    return passkey_document(await call.edge.passkeys.register(call.tx, call.caller, request))
+
+
+@routes.read("/v1/passkeys", "list_passkeys", scope="keys:write")
+async def list_passkeys(call: Reading, *, limit: Limit = 50, cursor: Cursor = None) -> PasskeyList:
+    """The caller's passkeys, newest first, revoked ones included."""
+    found = await call.edge.passkeys.page(call.session, call.caller, page_of(limit, cursor))
+    shown, more = cut_page(found, limit, lambda passkey: passkey.id)
+    return PasskeyList(items=[passkey_document(one) for one in shown], next_cursor=more)
+
+
+@routes.write(
+    "DELETE", "/v1/passkeys/{passkey_id}", "revoke_passkey", scope="keys:write", status_code=204
+)
+async def revoke_passkey(call: Writing, passkey_id: str) -> None:
+    """Revoke a passkey of the caller's own; it is kept for the decisions it signed."""
+    await call.edge.passkeys.revoke(call.tx, call.caller, passkey_id)
+
+
+@routes.read(
+    "/v1/approvals/{approval_id}/passkey-options",
+    "prepare_passkey_decision",
+    scope="approvals:decide",
+    method="POST",
+)
+async def prepare_passkey_decision(
+    call: Reading, approval_id: str, body: DraftDecision
+) -> PasskeyOptions:
+    """The text of a decision, and the WebAuthn options to sign it; nothing is stored."""
+    edge = call.edge
+    signed = await edge.approvals.payload(call.session, call.caller, approval_id, body.draft())
+    options = await edge.passkeys.assertion_options(call.session, call.caller, signed.canonical)
+    return PasskeyOptions(canonical=signed.canonical, options=options)
+
+
+def passkey_document(passkey: PasskeyRecord) -> Passkey:
+    """How a passkey is shown."""
+    return Passkey(
+        id=passkey.id,
+        thumbprint=passkey.thumbprint,
+        rp_id=passkey.rp_id,
+        label=passkey.label,
+        created_at=wire_time(passkey.created_at),
+        revoked_at=time_or_none(passkey.revoked_at),
+    )
