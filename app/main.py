@@ -268,6 +268,7 @@ def _supervisor(store: Store, settings: Settings, *, driver: Driver, edge: Edge)
         concurrency=settings.worker_concurrency,
         drain_s=settings.drain_s,
     )
+    supervisor.forget_memory_after(settings.memory_retention_days)
     # Raised by a dead worker, and by whatever else keeps a run from those who were told of it.
     swept = Counter(
         "turngate_runs_swept", "Runs that no wake-up brought to a worker", registry=edge.registry

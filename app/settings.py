@@ -138,6 +138,9 @@ class Settings(BaseSettings):
     sandbox_roots: Annotated[tuple[Path, ...], NoDecode] = Field(
         (), description="Folders that an approved call may reach outside of its workspace"
     )
+    memory_retention_days: int = Field(
+        0, ge=0, le=36_500, description="Days that memory keeps a turn; 0 is for ever"
+    )
     artifact_max_bytes: int = Field(
         25 * 1024 * 1024, ge=1, description="Bytes that an uploaded artifact may have"
     )

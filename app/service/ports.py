@@ -263,6 +263,10 @@ class Queue(Protocol):
         """Remove nonces of any tenant whose payload can no longer be accepted."""
         ...
 
+    async def forget_memory(self, before: datetime, limit: int) -> None:
+        """Remove turns of any tenant that were remembered before then; the last with summaries."""
+        ...
+
 
 class Signals(Protocol):
     """Hints that something was committed. They carry no promise: readers read by seq."""

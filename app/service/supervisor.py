@@ -2,12 +2,13 @@
 
 It takes woken conversations from the queue, claims them, drives them side by side up to a bound,
 and sweeps for what the queue cannot know: runs whose worker died, what is pending past its time,
-answers that nobody may ask for again.
+answers that nobody may ask for again, memory that is kept for so long and no longer.
 """
 
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -51,12 +52,17 @@ class Supervisor:
         self._free = asyncio.Semaphore(concurrency)
         self._drives: set[asyncio.Task[None]] = set()
         self._count_swept: Callable[[], None] = lambda: None
+        self._memory_days = 0
         self._stopping = asyncio.Event()
         self._stopped = asyncio.Event()
 
     def on_swept(self, count: Callable[[], None]) -> None:
         """Call `count` for each run that only the sweep took up, from now on."""
         self._count_swept = count
+
+    def forget_memory_after(self, days: int) -> None:
+        """Remove what was remembered so many days ago, from now on; 0 keeps it."""
+        self._memory_days = days
 
     async def run(self) -> None:
         """Work until `stop`; then hand over what is under way. Cancelling drops it at once."""
@@ -128,8 +134,12 @@ class Supervisor:
                 self._count_swept()
 
     async def _forget(self) -> None:
-        await self._queue.forget_answers(self._clock.now(), FORGOTTEN_AT_ONCE)
+        now = self._clock.now()
+        await self._queue.forget_answers(now, FORGOTTEN_AT_ONCE)
         await self._queue.forget_nonces(FORGOTTEN_AT_ONCE)
+        if self._memory_days:
+            before = now - timedelta(days=self._memory_days)
+            await self._queue.forget_memory(before, FORGOTTEN_AT_ONCE)
 
     async def _hand_over(self) -> None:
         self._driver.drain()

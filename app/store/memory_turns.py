@@ -16,6 +16,7 @@ from app.store.texts import escape, escape_all, unescape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
 
     import asyncpg
 
@@ -67,6 +68,24 @@ WHERE SCOPE AND seq > $4 AND ($5::bigint IS NULL OR seq < $5)""".replace("SCOPE"
 _TAKEN: Final = "SELECT turn_id FROM memory_turns WHERE tenant = $1 AND turn_id = ANY($2::text[])"
 _FORGET: Final = "DELETE FROM memory_turns WHERE SCOPE".replace("SCOPE", _SCOPE)
 _FORGET_STATE: Final = "DELETE FROM memory_state WHERE SCOPE".replace("SCOPE", _SCOPE)
+_FORGET_OLD: Final = """
+WITH old AS MATERIALIZED (
+    SELECT tenant, turn_id FROM memory_turns WHERE created_at < $1
+    ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED
+)
+DELETE FROM memory_turns t USING old WHERE t.tenant = old.tenant AND t.turn_id = old.turn_id
+RETURNING t.tenant, t.principal, t.conversation_id, t.turn_id"""
+# A summary goes with the last of its turns.
+_FORGET_THEIR_STATES: Final = """
+DELETE FROM memory_state s
+USING unnest($1::text[], $2::text[], $3::text[]) AS gone (tenant, principal, conversation_id)
+WHERE s.tenant = gone.tenant AND s.principal = gone.principal
+    AND s.conversation_id = gone.conversation_id
+    AND NOT EXISTS (SELECT FROM memory_turns t WHERE t.tenant = s.tenant
+        AND t.principal = s.principal AND t.conversation_id = s.conversation_id)"""
+_FORGET_THEIR_VECTORS: Final = """
+DELETE FROM memory_vectors v USING unnest($1::text[], $2::text[]) AS gone (tenant, turn_id)
+WHERE v.tenant = gone.tenant AND v.turn_id = gone.turn_id"""
 _HAS_VECTORS: Final = "SELECT to_regclass('memory_vectors') IS NOT NULL"
 _FORGET_VECTORS: Final = "DELETE FROM memory_vectors WHERE SCOPE".replace("SCOPE", _SCOPE)
 
@@ -152,6 +171,17 @@ async def forget(connection: Connection, scope: Scope) -> None:
     await connection.execute(_FORGET_STATE, *scope)
     if await connection.fetchval(_HAS_VECTORS):
         await connection.execute(_FORGET_VECTORS, *scope)
+
+
+async def forget_old(connection: Connection, before: datetime, limit: int) -> None:
+    """Delete turns that were stored before then, and what was made of sessions without any."""
+    rows = await connection.fetch(_FORGET_OLD, before, limit)
+    if not rows:
+        return
+    tenants, principals, sessions, ids = (list(column) for column in zip(*rows, strict=True))
+    await connection.execute(_FORGET_THEIR_STATES, tenants, principals, sessions)
+    if await connection.fetchval(_HAS_VECTORS):
+        await connection.execute(_FORGET_THEIR_VECTORS, tenants, ids)
 
 
 def turn_of(row: asyncpg.Record) -> ConversationTurn:

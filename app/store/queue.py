@@ -18,6 +18,7 @@ from pgqueuer.qm import QueueManager
 from typing_extensions import override
 
 from app.errors import StoreUnavailable
+from app.store import memory_turns
 from app.store.connections import FORGETFUL, LOST, borrowed, open_pool
 from app.store.poolers import address_of
 from app.store.texts import unescape
@@ -138,6 +139,11 @@ class StoreQueue:
         """Remove nonces of any tenant whose payload can no longer be accepted."""
         async with borrowed(self._pool) as connection:
             await connection.execute(_FORGET_NONCES, limit)
+
+    async def forget_memory(self, before: datetime, limit: int) -> None:
+        """Remove turns of any tenant that were remembered before then; the last with summaries."""
+        async with borrowed(self._pool) as connection, connection.transaction():
+            await memory_turns.forget_old(connection, before, limit)
 
     async def _overdue(self, query: str, now: datetime, limit: int) -> list[tuple[str, str]]:
         async with borrowed(self._pool) as connection:

@@ -59,6 +59,9 @@ class ShakyQueue:
     async def forget_answers(self, now: datetime, limit: int) -> None:
         return
 
+    async def forget_memory(self, before: datetime, limit: int) -> None:
+        return
+
     async def forget_nonces(self, limit: int) -> None:
         return
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 
+from app.ids import Identity
+from app.runctx.memory import ConversationTurn, MemorySettings
 from app.service.supervisor import Supervisor
 
 if TYPE_CHECKING:
@@ -58,3 +61,25 @@ async def test_an_answer_is_forgotten_a_day_after_its_request(house: House) -> N
             while await house.store.pool.fetchval(left, house.tenant):
                 await house.clock.let_pass(1)
         supervisor.stop()
+
+
+async def test_memory_is_kept_for_the_days_that_were_set(house: House) -> None:
+    await house.be_alone()
+    memory = house.store.memory(MemorySettings(strategy="truncation"), model="script")
+    who = Identity(house.tenant, "alice", "conv_1")
+    for number in (1, 2):
+        turn = ConversationTurn(user_message="q", assistant_response="a", at=None, run=f"r{number}")
+        await memory.add_turn(who, turn)
+    aged = "UPDATE memory_turns SET created_at = $2 WHERE tenant = $1 AND run_id = $3"
+    for run, days in (("r1", 31), ("r2", 29)):
+        await house.store.pool.execute(
+            aged, house.tenant, house.clock.now() - timedelta(days=days), run
+        )
+    supervisor = supervisor_of(house)
+    supervisor.forget_memory_after(30)
+    async with asyncio.TaskGroup() as owner:
+        owner.create_task(supervisor.run())
+        while len((await memory.get_llm_context(who)).recent_turns) > 1:
+            continue
+        supervisor.stop()
+    assert [turn.run for turn in (await memory.get_llm_context(who)).recent_turns] == ["r2"]
