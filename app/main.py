@@ -46,6 +46,7 @@ from app.service.passkeys import Passkeys, RelyingParty
 from app.service.questions import Questions
 from app.service.rates import Rates
 from app.service.remembered import ConversationMemory
+from app.service.revocations import Revocations, RevokedTokens
 from app.service.runs import Runs
 from app.service.skills import Skills
 from app.service.statements import Statements, sealer, service_key
@@ -155,22 +156,22 @@ async def open_house(
             listener.listen(store.signals)
         await stack.enter_async_context(HoldSharing(holds, store.holds, clock).running())
         binder = Binder(toolbox=toolbox, providers=providers, servers=servers, memories=store)
-        runs = Runs(database=database, clock=clock, wakeups=wakeups, open_runs=settings.open_runs)
         streams = _streams(database, settings, subscriptions=subscriptions, holds=holds)
         origins = frozenset(settings.allowed_origins)
         edge = Edge(
             database=database,
             clock=clock,
-            access=Access(clock, issuers=_issuers(settings, clock), audience=settings.jwt_audience),
+            access=await stack.enter_async_context(_access(store, settings, clock)),
             agents=Agents(clock, catalogue=toolbox, models=providers),
             approvals=Approvals(database=database, clock=clock, binder=binder, origins=origins),
             conversations=Conversations(clock),
             questions=Questions(database=database, clock=clock, statements=statements),
             keys=Keys(clock, origins=origins),
             passkeys=Passkeys(clock, statements, RelyingParty(settings.rp_id, origins)),
+            revocations=Revocations(clock),
             statements=statements,
             mcp_servers=servers,
-            runs=runs,
+            runs=_runs(database, settings, clock, wakeups),
             artifacts=Artifacts(clock, max_bytes=settings.artifact_max_bytes),
             memory=ConversationMemory(store),
             skills=Skills(clock),
@@ -188,6 +189,19 @@ async def open_house(
             supervisor = _supervisor(store, settings, driver=driver, edge=edge)
             await stack.enter_async_context(_supervised(supervisor))
         yield House(build_app(edge), store, streams, wakeups, supervisor)
+
+
+@asynccontextmanager
+async def _access(store: Store, settings: Settings, clock: Clock) -> AsyncIterator[Access]:
+    """Who gets in; what was revoked is known from the first request on."""
+    revoked = RevokedTokens(store.revocations, clock)
+    issuers, audience = _issuers(settings, clock), settings.jwt_audience
+    async with revoked.running():
+        yield Access(clock, issuers=issuers, audience=audience, revoked=revoked)
+
+
+def _runs(database: Database, settings: Settings, clock: Clock, wakeups: Wakeups) -> Runs:
+    return Runs(database=database, clock=clock, wakeups=wakeups, open_runs=settings.open_runs)
 
 
 def _streams(

@@ -24,6 +24,7 @@ from app.service.mcp_servers import McpServers
 from app.service.passkeys import Passkeys
 from app.service.ports import Database, Session, Transaction
 from app.service.remembered import ConversationMemory
+from app.service.revocations import Revocations
 from app.service.skills import Skills
 from app.service.tool_listing import ToolListing
 
@@ -54,6 +55,7 @@ class Edge:
     questions: Questions
     keys: Keys
     passkeys: Passkeys
+    revocations: Revocations
     statements: Statements
     mcp_servers: McpServers
     runs: Runs

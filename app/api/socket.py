@@ -123,7 +123,10 @@ class _Socket:
         try:
             async with self._alarm:
                 self._set_alarm()
-                with self._edge.streams.place(self._drain) as place:
+                with (
+                    self._edge.streams.place(self._drain) as place,
+                    self._edge.access.revoked.watched(self._look_again),
+                ):
                     await self._converse(scope, place)
         except _Closing as closing:
             return closing.close
@@ -255,6 +258,11 @@ class _Socket:
         if not self._alarm.expired():
             left = self._session.seconds_left(self._clock.now())
             self._alarm.reschedule(asyncio.get_running_loop().time() + left)
+
+    def _look_again(self) -> None:
+        """Something was revoked; a token that does not hold any more ends the socket."""
+        if self._session.revoke(self._edge.access.revoked.covers, self._clock.now()):
+            self._set_alarm()
 
     def _drain(self) -> None:
         self._is_draining = True

@@ -21,6 +21,8 @@ from app.api.socket_frames import BadFrame, read_frame
 from app.service.streams import Opening
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from app.service.access import Authenticated
     from app.service.caller import Caller
 
@@ -117,6 +119,13 @@ class SocketSession:
             return Close(CloseCode.FORBIDDEN, "auth.token", "the token is another person's")
         who.caller.require("runs:read")
         return None
+
+    def revoke(self, is_revoked: Callable[[Authenticated], bool], now: datetime) -> bool:
+        """Whether the token is revoked; it is over then."""
+        if self._who is None or not is_revoked(self._who):
+            return False
+        self._who = self._who.ended(now)
+        return True
 
     def sent(self, seq: int) -> None:
         """An event is on its way to the client, which may acknowledge it from now on."""

@@ -72,7 +72,8 @@ class EventStream(Response):
 
     async def _open(self, scope: Scope, receive: Receive, send: Send) -> None:
         streams, caller = self._call.edge.streams, self._call.caller
-        with streams.place(self._end_now) as place:
+        revoked = self._call.edge.access.revoked
+        with streams.place(self._end_now) as place, revoked.watched(self._look_again):
             streams.seat(place, caller)
             async with streams.open(caller, self._subject, self._opening) as stream:
                 if stream.is_over:
@@ -119,6 +120,11 @@ class EventStream(Response):
     def _set_alarm(self) -> None:
         left = self._call.who.ends_at - self._call.edge.clock.now()
         self._alarm.reschedule(asyncio.get_running_loop().time() + left.total_seconds())
+
+    def _look_again(self) -> None:
+        """Something was revoked; a token that does not hold any more ends the stream."""
+        if self._call.edge.access.revoked.covers(self._call.who):
+            self._end_now()
 
     def _end_now(self) -> None:
         if not self._alarm.expired():

@@ -6,7 +6,7 @@ imported here. Where to look:
 - what all of it rests on: `ports` (with `skill_ports`, `memory_ports` and `key_ports`), `clock`,
   `caller`, `requests`, `refusals`, `reach`
 - what the service signs itself: `statements`
-- who gets in: `access`, `rates`, and on one's own machine `development`
+- who gets in: `access`, `revocations`, `rates`, and on one's own machine `development`
 - the use cases, a noun each: `agents` (with `agent_spec` and `agent_check`), `runs`,
   `conversations`, `approvals` (with `decisions`), `questions`, `keys` and `passkeys` (with
   `endorsement`), `artifacts`, `remembered`, `event_log`, `tool_listing`, `skills` (with

@@ -10,7 +10,7 @@ A caller whose token does not hold learns nothing but that.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final, Protocol
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from app.service.clock import Clock
+    from app.service.revocations import RevokedTokens
     from app.trust.keys import PublicKey
 
 REFETCH_S: Final = 60.0
@@ -127,6 +128,10 @@ class Authenticated:
         """When the token is over on every clock that is allowed for."""
         return self.expires_at + timedelta(seconds=LEEWAY_S)
 
+    def ended(self, now: datetime) -> Authenticated:
+        """The same caller, whose token is over now."""
+        return replace(self, expires_at=now - timedelta(seconds=LEEWAY_S))
+
 
 class Access:
     """Recognises callers by their tokens; `issuers` maps each `iss` to its keys."""
@@ -137,16 +142,24 @@ class Access:
         *,
         issuers: Mapping[str, KeyRing],
         audience: str,
+        revoked: RevokedTokens,
         capacity: int = REMEMBERED_TOKENS,
     ) -> None:
         self._clock = clock
         self._issuers = issuers
         self._audience = audience
+        self.revoked = revoked
         self._capacity = capacity
         self._known: dict[bytes, _Remembered] = {}
 
     async def authenticate(self, token: str) -> Authenticated:
         """The caller of a token that holds now. Raises TokenRefused and IssuerUnavailable."""
+        who = await self._recognised(token)
+        if self.revoked.covers(who):
+            raise TokenRefused("the access token is missing, invalid or expired")
+        return who
+
+    async def _recognised(self, token: str) -> Authenticated:
         digest = sha256(token.encode(errors="surrogatepass")).digest()
         now = self._clock.now()
         known = self._known.pop(digest, None)

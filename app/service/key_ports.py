@@ -1,4 +1,4 @@
-"""What the service needs for passkeys: reads and writes, as parts of the ports of `ports`."""
+"""What the service needs for keys, passkeys and tokens: parts of the ports of `ports`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from app.log.queries import Page
-    from app.log.records import PasskeyRecord
+    from app.log.records import KeyRecord, PasskeyRecord
+    from app.log.revocations import Revocation
 
 
 class PasskeyReads(Protocol):
@@ -33,3 +34,26 @@ class PasskeyWrites(Protocol):
     async def count_passkey(self, passkey_id: str, sign_count: int) -> bool:
         """Note a passkey's use; False when its counter does not advance so."""
         ...
+
+
+class KeyWrites(Protocol):
+    """Writes of a tenant's approver keys, and of what access tokens still hold."""
+
+    async def lock_principal(self, principal: str) -> None:
+        """Serialise changes to one principal's keys until the end of the block."""
+        ...
+
+    async def had_key(self, principal: str) -> bool:
+        """Whether the principal has had a key or passkey since the last reset."""
+        ...
+
+    async def put_key(self, key: KeyRecord) -> bool:
+        """Add a key; False when its thumbprint belongs to another principal or exists already."""
+        ...
+
+    async def revoke_key(self, key_id: str, *, now: datetime) -> bool: ...
+    async def revoke_tokens(self, revocation: Revocation) -> None:
+        """Refuse such tokens from now on."""
+        ...
+
+    async def reset_keys(self, principal: str, *, now: datetime) -> None: ...

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from app.service.key_ports import PasskeyReads, PasskeyWrites
+from app.service.key_ports import KeyWrites, PasskeyReads, PasskeyWrites
 from app.service.skill_ports import SkillReads, SkillTools, SkillWrites
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class Session(SkillReads, PasskeyReads, Protocol):
         ...
 
 
-class Transaction(Session, SkillWrites, PasskeyWrites, Protocol):
+class Transaction(Session, SkillWrites, KeyWrites, PasskeyWrites, Protocol):
     """One request's writes: they commit together when the block ends, or not at all."""
 
     async def claim_key(
@@ -187,20 +187,6 @@ class Transaction(Session, SkillWrites, PasskeyWrites, Protocol):
         ...
 
     async def delete_mcp_server(self, name: str) -> bool: ...
-    async def lock_principal(self, principal: str) -> None:
-        """Serialise changes to one principal's keys until the end of the block."""
-        ...
-
-    async def had_key(self, principal: str) -> bool:
-        """Whether the principal has had a key or passkey since the last reset."""
-        ...
-
-    async def put_key(self, key: KeyRecord) -> bool:
-        """Add a key; False when its thumbprint belongs to another principal or exists already."""
-        ...
-
-    async def revoke_key(self, key_id: str, *, now: datetime) -> bool: ...
-    async def reset_keys(self, principal: str, *, now: datetime) -> None: ...
 
 
 class Leases(Protocol):

@@ -3,8 +3,8 @@
 It decides nothing: what is written was decided in `service`. Where to look:
 
 - the door: `open` puts everything together; `database`, `sessions`, `transactions`, `leases`,
-  `queue`, `signals`, `holds`, `service_keys`, `workspace`, `artifacts`, `skills` and `tool_search`
-  each fulfil a port
+  `queue`, `signals`, `holds`, `service_keys`, `revocations`, `workspace`, `artifacts`, `skills`
+  and `tool_search` each fulfil a port
 - an append: `numbering`, then `append`; `appender` groups those of all runs, `tails` knows where
   logs end, `changes` orders the writes, `kinds` is their SQL
 - projections: `projections` says what an event does, by `projection_runs`, `projection_approvals`

@@ -17,6 +17,7 @@ from app.store.leases import StoreLeases
 from app.store.memory import StoreMemory
 from app.store.queue import StoreQueue
 from app.store.recall import StoreRecall
+from app.store.revocations import StoreRevocations
 from app.store.rolling_memory import RollingMemory
 from app.store.service_keys import StoreServiceKeys
 from app.store.signals import StoreSignals
@@ -47,6 +48,7 @@ class Store:
     signals: StoreSignals
     holds: StoreHolds
     service_keys: StoreServiceKeys
+    revocations: StoreRevocations
     pool: Pool
     folding: Folding | None = None
     recall: StoreRecall | None = None
@@ -122,6 +124,7 @@ class Store:
                 signals=signals,
                 holds=StoreHolds(pool),
                 service_keys=StoreServiceKeys(pool),
+                revocations=StoreRevocations(pool),
                 pool=pool,
                 folding=folding,
             )

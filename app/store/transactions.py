@@ -15,6 +15,7 @@ from app.store import mcp_servers, memory_turns, passkeys, records
 from app.store.append import Opening, Outcome, later_rounds, write, write_later_rounds
 from app.store.approval_queries import LOCK_APPROVAL
 from app.store.numbering import Tail, numbered, whole_ms
+from app.store.revocations import REVOKE, revoked
 from app.store.sessions import StoreSession
 from app.store.texts import escape, json_text, unescape
 from app.store.wakes import enqueue_wakes
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from app.ids import Identity
     from app.log.envelope import Event, NewEvent
     from app.log.records import AgentRecord, KeyRecord, LockedApproval, PasskeyRecord
+    from app.log.revocations import Revocation
     from app.log.servers import McpServerRecord
     from app.runctx.shapes import ArtifactRef, NewArtifact
     from app.runctx.skill import Skill, SkillCard
@@ -305,6 +307,10 @@ class StoreTransaction(StoreSession):
         """Whether the key was there and active."""
         revoked = await self._connection.fetchval(_REVOKE_KEY, self._tenant, escape(key_id), now)
         return bool(revoked)
+
+    async def revoke_tokens(self, revocation: Revocation) -> None:
+        """Refuse such tokens from now on."""
+        await self._connection.execute(REVOKE, *revoked(self._tenant, revocation))
 
     async def reset_keys(self, principal: str, *, now: datetime) -> None:
         """Revoke all keys and passkeys of the principal and forget that there were any."""

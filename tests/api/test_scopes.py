@@ -46,7 +46,7 @@ OPENS = {
     ),
     "memory:read": "get_memory",
     "artifacts:write": "create_artifact delete_artifact",
-    "admin": "reset_keys list_audit_events",
+    "admin": "reset_keys list_audit_events revoke_tokens",
 }
 
 

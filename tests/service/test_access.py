@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,7 +18,11 @@ from app.service.access import (
 )
 from app.service.development import DEVELOPMENT_ISSUER, DevelopmentIssuer, TokenOrder
 from app.service.refusals import TokenRefused
+from app.service.revocations import RevokedTokens
 from tests.support.stepped_clock import NOON, SteppedClock
+
+if TYPE_CHECKING:
+    from app.log.revocations import Revocation
 
 ORDER = TokenOrder("acme", "alice", ("runs:read", "keys:write"), ("approver",))
 
@@ -49,14 +54,25 @@ class Published:
         return json.dumps({"keys": keys}).encode()
 
 
+class NoRevocations:
+    """Nothing was ever revoked."""
+
+    async def news(self) -> list[Revocation]:
+        return []
+
+
+def none(clock: SteppedClock) -> RevokedTokens:
+    return RevokedTokens(NoRevocations(), clock)
+
+
 def access_to(source: Published, clock: SteppedClock, capacity: int = 100) -> Access:
     rings = {DEVELOPMENT_ISSUER: FetchedKeys(source.read, clock)}
-    return Access(clock, issuers=rings, audience="turngate", capacity=capacity)
+    return Access(clock, issuers=rings, audience="turngate", revoked=none(clock), capacity=capacity)
 
 
 def fixed(clock: SteppedClock, *, audience: str = "turngate") -> Access:
     rings = {DEVELOPMENT_ISSUER: FixedKeys(issuer().keys())}
-    return Access(clock, issuers=rings, audience=audience)
+    return Access(clock, issuers=rings, audience=audience, revoked=none(clock))
 
 
 async def test_a_token_names_its_caller() -> None:
@@ -186,7 +202,7 @@ async def test_an_unreadable_key_set_is_as_good_as_none() -> None:
 
     clock = SteppedClock()
     rings = {DEVELOPMENT_ISSUER: FetchedKeys(broken, clock)}
-    access = Access(clock, issuers=rings, audience="turngate")
+    access = Access(clock, issuers=rings, audience="turngate", revoked=none(clock))
     with pytest.raises(IssuerUnavailable):
         await access.authenticate(token_of(issuer(), clock))
 
@@ -197,14 +213,13 @@ async def test_an_issuer_that_is_down_does_not_stop_another() -> None:
         "https://issuer.example": FetchedKeys(Published(None).read, clock),
         DEVELOPMENT_ISSUER: FixedKeys(issuer().keys()),
     }
-    access = Access(clock, issuers=rings, audience="turngate")
+    access = Access(clock, issuers=rings, audience="turngate", revoked=none(clock))
     assert (await access.authenticate(token_of(issuer(), clock))).caller.principal == "alice"
 
 
 async def test_a_token_of_one_issuer_does_not_pass_as_anothers() -> None:
     clock = SteppedClock()
-    access = Access(
-        clock, issuers={"https://issuer.example": FixedKeys(issuer().keys())}, audience="turngate"
-    )
+    rings: dict[str, KeyRing] = {"https://issuer.example": FixedKeys(issuer().keys())}
+    access = Access(clock, issuers=rings, audience="turngate", revoked=none(clock))
     with pytest.raises(TokenRefused):
         await access.authenticate(token_of(issuer(), clock))

@@ -28,6 +28,7 @@ from app.service.mcp_servers import McpServers
 from app.service.passkeys import Passkeys, RelyingParty
 from app.service.questions import Questions
 from app.service.remembered import ConversationMemory
+from app.service.revocations import Revocations, RevokedTokens
 from app.service.runs import Runs
 from app.service.skills import Skills
 from app.service.statements import Statements
@@ -212,7 +213,10 @@ def edge_of(
         database=database,
         clock=clock,
         access=Access(
-            clock, issuers={DEVELOPMENT_ISSUER: FixedKeys(ISSUER.keys())}, audience="turngate"
+            clock,
+            issuers={DEVELOPMENT_ISSUER: FixedKeys(ISSUER.keys())},
+            audience="turngate",
+            revoked=RevokedTokens(store.revocations, clock),
         ),
         agents=Agents(clock, catalogue=toolbox, models=providers),
         approvals=Approvals(database=database, clock=clock, binder=binder, origins=PARTY.origins),
@@ -220,6 +224,7 @@ def edge_of(
         questions=Questions(database=database, clock=clock, statements=statements),
         keys=Keys(clock, origins=PARTY.origins),
         passkeys=Passkeys(clock, statements, PARTY),
+        revocations=Revocations(clock),
         mcp_servers=servers,
         statements=statements,
         runs=Runs(database=database, clock=clock, wakeups=wakeups, open_runs=open_runs),
