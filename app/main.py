@@ -79,7 +79,6 @@ if TYPE_CHECKING:
     from app.service.ports import Database
     from app.service.recorder import Pace
     from app.store.numbering import Sealer
-    from app.tools.mcp.offered import McpCalls
     from app.trust.keys import SigningKey
 
 
@@ -143,13 +142,13 @@ async def open_house(
         opening = _open_store(
             settings, process, seal=sealer(key), summarizers=summarizers, migrate=migrate
         )
-        store = await stack.enter_async_context(opening)
+        embedder = await stack.enter_async_context(_embedder(settings))
+        store = await (await stack.enter_async_context(opening)).recalling(embedder)
         database = store.database
         statements = await _statements(key, store, clock)
         http = await stack.enter_async_context(aclosing(OutboundHttp(settings.http_allow_hosts)))
         reach = await stack.enter_async_context(_connections(settings, clock))
-        tools = _toolbox(store, settings, clock=clock, http=http, calls=reach)
-        toolbox = await stack.enter_async_context(tools)
+        toolbox = await _toolbox(store, settings, embedder, clock=clock, http=http, calls=reach)
         servers = McpServers(database=database, clock=clock, reach=reach)
         wakeups, subscriptions, holds = Wakeups(clock), Subscriptions(database), HoldGate(clock)
         for listener in (wakeups, subscriptions, holds):
@@ -162,7 +161,7 @@ async def open_house(
             database=database,
             clock=clock,
             access=await stack.enter_async_context(_access(store, settings, clock)),
-            agents=Agents(clock, catalogue=toolbox, models=providers),
+            agents=_agents(store, toolbox, providers, clock),
             approvals=Approvals(database=database, clock=clock, binder=binder, origins=origins),
             conversations=Conversations(clock),
             questions=Questions(database=database, clock=clock, statements=statements),
@@ -204,6 +203,11 @@ def _runs(database: Database, settings: Settings, clock: Clock, wakeups: Wakeups
     return Runs(database=database, clock=clock, wakeups=wakeups, open_runs=settings.open_runs)
 
 
+def _agents(store: Store, toolbox: Toolbox, providers: ProviderDirectory, clock: Clock) -> Agents:
+    recalls = store.recall is not None
+    return Agents(clock, catalogue=toolbox, models=providers, recalls=recalls)
+
+
 def _streams(
     database: Database, settings: Settings, *, subscriptions: Subscriptions, holds: HoldGate
 ) -> Streams:
@@ -222,19 +226,23 @@ def _connections(settings: Settings, clock: Clock) -> AbstractAsyncContextManage
     return McpConnections(clock, commands=commands, allow_hosts=hosts).running()
 
 
-@asynccontextmanager
 async def _toolbox(
-    store: Store, settings: Settings, *, clock: Clock, http: OutboundHttp, calls: McpCalls
-) -> AsyncIterator[Toolbox]:
-    async with _embedder(settings) as embedder:
-        yield Toolbox(
-            ToolRegistry(builtin_tools(clock, http, shell=await find_shell())),
-            store=store,
-            clock=clock,
-            roots=settings.sandbox_roots,
-            calls=calls,
-            meanings=SkillMeanings(embedder),
-        )
+    store: Store,
+    settings: Settings,
+    embedder: ContractEmbedder,
+    *,
+    clock: Clock,
+    http: OutboundHttp,
+    calls: McpConnections,
+) -> Toolbox:
+    return Toolbox(
+        ToolRegistry(builtin_tools(clock, http, shell=await find_shell())),
+        store=store,
+        clock=clock,
+        roots=settings.sandbox_roots,
+        calls=calls,
+        meanings=SkillMeanings(embedder),
+    )
 
 
 @asynccontextmanager

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from fastapi import Query
 
 from app.api.edge import Reading, Writing
 from app.api.routes import Routes
@@ -38,11 +40,48 @@ class Memory(Document):
     unfolded_turns: int
 
 
+class MemoryHit(Document):
+    """A turn that was found, in which conversation, and the cosine of it and the query."""
+
+    score: float
+    conversation_id: str
+    turn: MemoryTurn
+
+
+class MemoryHits(Document):
+    """Turns, best first; `unindexed` could not be found, for they have no vector yet."""
+
+    items: list[MemoryHit]
+    top_k: int
+    unindexed: int
+
+
 @routes.read("/v1/conversations/{conversation_id}/memory", "get_memory", scope="memory:read")
 async def get_memory(call: Reading, conversation_id: str) -> Memory:
     """What is remembered of the caller in a conversation."""
     found = await call.edge.memory.read(call.session, call.caller, conversation_id)
     return _memory_document(found)
+
+
+@routes.read(
+    "/v1/conversations/{conversation_id}/memory/search", "search_memory", scope="memory:read"
+)
+async def search_memory(
+    call: Reading,
+    conversation_id: str,
+    *,
+    q: Annotated[str, Query(max_length=8192)],
+    top_k: Annotated[int, Query(ge=0, le=50)] = 0,
+) -> MemoryHits:
+    """The caller's turns by meaning, from where their agent recalls; a `top_k` of 0 is 5."""
+    found = await call.edge.memory.search(
+        call.session, call.caller, conversation_id, query=q, top_k=top_k
+    )
+    hits = [
+        MemoryHit(score=hit.score, conversation_id=hit.turn.session, turn=_turn_document(hit.turn))
+        for hit in found.hits
+    ]
+    return MemoryHits(items=hits, top_k=found.top_k, unindexed=found.unindexed)
 
 
 @routes.write(

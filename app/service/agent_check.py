@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 # Members whose feature comes with a later release; until then only their defaults are taken.
 _LATER: Final = ("attachments_policy",)
-_LATER_OF_MEMORY: Final = ("retrieval",)
 _MODELS: Final = (
     "there are script, openai:NAME, anthropic:NAME, google:NAME "
     "and the compatible:SERVER/NAME of servers that the operator names"
@@ -48,12 +47,16 @@ class ModelCatalogue(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What an agent is held against; `agents` are those of its delegates that exist."""
+    """What an agent is held against; `agents` are those of its delegates that exist.
+
+    `recalls` where turns can be found by meaning.
+    """
 
     tools: frozenset[str]
     servers: frozenset[str]
     agents: frozenset[str]
     models: ModelCatalogue
+    recalls: bool = False
 
 
 def faults_of(spec: AgentSpec, around: Surroundings) -> tuple[FieldFault, ...]:
@@ -67,7 +70,7 @@ def faults_of(spec: AgentSpec, around: Surroundings) -> tuple[FieldFault, ...]:
         *_dispatch_faults(spec),
         *_delegate_faults(spec, around),
         *_schema_faults(spec),
-        *_memory_faults(spec),
+        *_memory_faults(spec, around),
         *_unsupported(spec),
     )
 
@@ -210,16 +213,18 @@ def _schema_faults(spec: AgentSpec) -> Iterator[FieldFault]:
         yield FieldFault("/output_schema/type", 'an answer is an "object"')
 
 
-def _memory_faults(spec: AgentSpec) -> Iterator[FieldFault]:
+def _memory_faults(spec: AgentSpec, around: Surroundings) -> Iterator[FieldFault]:
     if spec.memory.strategy != "none" and spec.memory.history == "conversation":
         reason = "with a strategy, the same turns would reach the model twice"
         yield FieldFault("/memory/history", reason)
+    if spec.memory.retrieval == "semantic" and not around.recalls:
+        reason = "the database has no vectors (pgvector), so no turn is found by meaning"
+        yield FieldFault("/memory/retrieval", reason)
 
 
 def _unsupported(spec: AgentSpec) -> Iterator[FieldFault]:
     """A member that nothing would obey is refused: a rule that is passed over protects nobody."""
     yield from _later(spec, _LATER, "")
-    yield from _later(spec.memory, _LATER_OF_MEMORY, "/memory")
 
 
 def _later(member: Member, names: Sequence[str], pointer: str) -> Iterator[FieldFault]:

@@ -40,12 +40,20 @@ class Expected:
 
 
 class Agents:
-    """The tenant's agents."""
+    """The tenant's agents; `recalls` where turns can be found by meaning."""
 
-    def __init__(self, clock: Clock, *, catalogue: ToolCatalogue, models: ModelCatalogue) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        catalogue: ToolCatalogue,
+        models: ModelCatalogue,
+        recalls: bool = False,
+    ) -> None:
         self._clock = clock
         self._catalogue = catalogue
         self._models = models
+        self._recalls = recalls
 
     async def put(
         self,
@@ -115,6 +123,7 @@ class Agents:
             servers=frozenset(server.name for server in servers),
             agents=frozenset(existing),
             models=self._models,
+            recalls=self._recalls,
         )
 
 

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 
 from app.ids import Identity
 from app.log.queries import Page, Reach
-from app.runctx.memory import MemorySettings
-from app.service.agent_spec import AgentSpec
+from app.runctx.memory import EmptyQuery, MemorySettings
+from app.service.agent_spec import AgentSpec, MemoryMember
 from app.service.reach import visible_conversation
+from app.service.refusals import FieldFault, RequestInvalid
 
 if TYPE_CHECKING:
-    from app.runctx.memory import Health, LLMContextPatch
+    from app.runctx.memory import Health, LLMContextPatch, SearchResult
     from app.runctx.ports import MemoryStore
     from app.service.caller import Caller
     from app.service.memory_ports import Memories
@@ -40,23 +41,40 @@ class ConversationMemory:
     async def read(self, session: Session, caller: Caller, conversation_id: str) -> Remembered:
         """What the caller's next run would be shown. Raises NotFound."""
         await visible_conversation(session, caller, conversation_id)
-        memory = await self._of(session, caller, conversation_id)
+        memory, _ = await self._of(session, caller, conversation_id)
         identity = Identity(caller.tenant, caller.principal, conversation_id)
         patch = await memory.get_llm_context(identity)
         return Remembered(patch, await memory.health(identity))
+
+    async def search(
+        self, session: Session, caller: Caller, conversation_id: str, *, query: str, top_k: int
+    ) -> SearchResult:
+        """The caller's turns by meaning, from wherever their agent recalls.
+
+        Raises NotFound, RequestInvalid, SemanticDisabled, EmbedderMismatch, EmbeddingFailed.
+        """
+        await visible_conversation(session, caller, conversation_id)
+        memory, member = await self._of(session, caller, conversation_id)
+        identity = Identity(caller.tenant, caller.principal, conversation_id)
+        try:
+            return await memory.search_turns(identity, query, top_k=top_k, scope=member.scope)
+        except EmptyQuery as error:
+            raise RequestInvalid(error.message, faults=(FieldFault("/q", error.message),)) from None
 
     async def forget(self, tx: Transaction, caller: Caller, conversation_id: str) -> None:
         """Forget turns, vectors, summaries and queues of the caller. Raises NotFound."""
         await visible_conversation(tx, caller, conversation_id)
         await tx.forget_memory(Identity(caller.tenant, caller.principal, conversation_id))
 
-    async def _of(self, session: Session, caller: Caller, conversation_id: str) -> MemoryStore:
+    async def _of(
+        self, session: Session, caller: Caller, conversation_id: str
+    ) -> tuple[MemoryStore, MemoryMember]:
         """The memory of the agent of the newest run, as it is now; without one, of none."""
         where = {"conversation_id": conversation_id}
         runs = await session.runs(Reach(caller.principal), Page(), filters=where)
         names = (run.agent for run in runs if run.principal == caller.principal)
         agent = await session.agent(next(names, ""))
         if agent is None:
-            return self._memories.memory(MemorySettings(), model="")
+            return self._memories.memory(MemorySettings(), model=""), MemoryMember()
         spec = AgentSpec.model_validate(agent.spec)
-        return self._memories.memory(spec.memory.settings, model=spec.model)
+        return self._memories.memory(spec.memory.settings, model=spec.model), spec.memory

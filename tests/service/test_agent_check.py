@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from app.service.agent_check import Surroundings, faults_of, lowered_guards
 from app.service.agent_spec import AgentSpec
@@ -192,8 +193,22 @@ def test_what_does_not_hold_is_named(case: Case) -> None:
     assert tuple(fault.pointer for fault in found) == case.pointers
 
 
+def test_c116_recall_needs_a_database_with_vectors() -> None:
+    """C116: semantic mode without them is refused when the agent is written."""
+    recalling = spec(memory={"retrieval": "semantic"})
+    [fault] = faults_of(recalling, AROUND)
+    assert (fault.pointer, "pgvector" in fault.detail) == ("/memory/retrieval", True)
+    assert faults_of(recalling, replace(AROUND, recalls=True)) == ()
+
+
+@pytest.mark.parametrize("member", [{"retrieval": "fuzzy"}, {"top_k": -1}])
+def test_c116_an_unknown_mode_and_a_negative_limit_are_no_agent(member: dict[str, Any]) -> None:
+    """C116: an unknown mode, `top_k` -1."""
+    with pytest.raises(ValidationError):
+        spec(memory=member)
+
+
 LATER = [
-    Case("recall", {"memory": {"retrieval": "semantic"}}, ("/memory/retrieval",)),
     Case("uploads", {"attachments_policy": {"max_bytes": 1}}, ("/attachments_policy",)),
 ]
 

@@ -218,7 +218,7 @@ def edge_of(
             audience="turngate",
             revoked=RevokedTokens(store.revocations, clock),
         ),
-        agents=Agents(clock, catalogue=toolbox, models=providers),
+        agents=Agents(clock, catalogue=toolbox, models=providers, recalls=store.recall is not None),
         approvals=Approvals(database=database, clock=clock, binder=binder, origins=PARTY.origins),
         conversations=Conversations(clock),
         questions=Questions(database=database, clock=clock, statements=statements),
