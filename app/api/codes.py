@@ -60,6 +60,7 @@ ANSWERS: Final[dict[str, Answer]] = {
     "caller_memory.too_large": Answer(422, "The caller's memory is too long"),
     "passkey.invalid": Answer(422, "The passkey's registration does not hold"),
     "attachment.unknown": Answer(422, "The conversation has no such artifact"),
+    "attachment.disposition_invalid": Answer(422, "The artifact cannot be given so"),
     "frame.malformed": Answer(422, "The frame is malformed"),
     "frame.unknown": Answer(422, "There is no such frame"),
     "stream.ack": Answer(422, "This was not sent yet"),

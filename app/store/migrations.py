@@ -28,9 +28,16 @@ _FOR_EVER: Final = """
 SELECT set_config('lock_timeout', '0', true),
     set_config('idle_in_transaction_session_timeout', '0', true)"""
 _LOCK: Final = "SELECT pg_advisory_xact_lock(hashtextextended('turngate.migrate', 0))"
-_HAS_VERSIONS: Final = "SELECT to_regclass('alembic_version') IS NOT NULL"
+# Read from the catalogue: what to_regclass says may be what this session saw earlier in its
+# transaction, before it waited for another replica.
+_HAS_VERSIONS: Final = """
+SELECT EXISTS (SELECT FROM pg_class
+    WHERE relname = 'alembic_version' AND pg_table_is_visible(oid))"""
 _VERSION: Final = "SELECT version_num FROM alembic_version"
-_QUEUE_VERSION: Final = "SELECT obj_description(to_regnamespace($1), 'pg_namespace')"
+_QUEUE_VERSION: Final = """
+SELECT d.description FROM pg_namespace n JOIN pg_description d
+    ON d.objoid = n.oid AND d.classoid = 'pg_namespace'::regclass AND d.objsubid = 0
+WHERE n.nspname = $1"""
 
 
 # Nobody reads the queue's log of jobs, and nothing would ever delete it.
