@@ -13,14 +13,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, assert_never
 
 from app.log.envelope import Event
-from app.log.runs import ConversationUpdated
 from app.service.event_log import visible_log
 from app.service.hold import HoldRequest
 from app.service.refusals import Refusal
 from app.service.subscriptions import CaughtUp, Demoted, Ended
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
 
     from app.service.caller import Caller
     from app.service.event_log import Subject, VisibleLog
@@ -88,14 +87,12 @@ class Stream:
         subscription: Subscription,
         *,
         hold: Callable[[int], None] | None,
-        look: Callable[[], Awaitable[object]],
     ) -> None:
         self.scope = log.scope
         self.head = log.head
         self.is_over = log.end is not None and opening.after >= log.end_seq
         self._subscription = subscription
         self._hold = hold
-        self._look = look
         self._taken: Item | None = None
         self._shown = opening.after
         self._acknowledged = opening.after
@@ -113,8 +110,6 @@ class Stream:
         item = self._taken
         match item:
             case Event():
-                if item.type == ConversationUpdated.TYPE:
-                    await self._look()
                 self._shown = item.seq
             case Demoted():
                 self._hold = None
@@ -211,13 +206,13 @@ class Streams:
             raise AfterBeyondHead(f"after is {opening.after}, the head of the log {log.head}")
         with ExitStack() as held:
             subscription = held.enter_context(
-                self._subscriptions.follow(caller.tenant, log.scope, after=opening.after)
+                self._subscriptions.follow(caller.tenant, log.scope, after=opening.after, look=look)
             )
             hold = None
             if opening.window is not None:
                 request = HoldRequest(caller, log.scope, log.takes_part, opening.window)
                 hold = held.enter_context(self._holds.holding(request, subscription.demote))
-            yield Stream(log, opening, subscription, hold=hold, look=look)
+            yield Stream(log, opening, subscription, hold=hold)
 
     async def drain(self) -> None:
         """Stop every stream, open none any more, and wait until all are gone."""

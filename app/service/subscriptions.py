@@ -11,6 +11,9 @@ of the log: it starts where the reader is and is contiguous up to `_tail`.
 3. Heads of other processes, and the poll for hints that were lost, work in the same way.
 4. Whatever was heard was committed before. So a page read after hearing of head H that comes back
    short holds everything up to H, and the window is complete up to there.
+5. Who may read a conversation can change while it is read. Before anything else is handed out the
+   reader's reach is looked up again: where an update of the conversation was read or heard, and
+   where a page of a run leaves out numbers, any of which may have been one.
 
 The outbox is bounded by bytes. A slow reader costs its bound and nothing more: the log waits.
 """
@@ -27,9 +30,10 @@ from app.errors import StoreUnavailable
 from app.log.catalogue import TERMINAL
 from app.log.envelope import Event
 from app.log.queries import LogScope
+from app.log.runs import ConversationUpdated
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
 
     from app.service.ports import Database, Signals
 
@@ -66,12 +70,26 @@ Item: TypeAlias = Event | CaughtUp | Ended | Demoted
 
 
 class Subscription:
-    """The events of a run or a conversation after a seq; one task pulls, and it alone."""
+    """The events of a run or a conversation after a seq; one task pulls, and it alone.
 
-    def __init__(self, database: Database, *, tenant: str, scope: LogScope, after: int) -> None:
+    `look` looks up whether the reader still has reach, and raises where it has none.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        tenant: str,
+        scope: LogScope,
+        after: int,
+        look: Callable[[], Awaitable[object]],
+    ) -> None:
         self.scope = scope
         self._database = database
         self._tenant = tenant
+        self._look = look
+        self._updates = 0
+        self._updates_looked_at = 0
         self._outbox: deque[Event] = deque()
         self._outbox_bytes = 0
         self._notes: deque[Demoted] = deque()
@@ -87,9 +105,11 @@ class Subscription:
     async def next(self) -> Item:
         """The next item. Cancelling is safe: nothing is taken that is not returned.
 
-        Raises StoreUnavailable; the subscription may be pulled again afterwards.
+        Raises StoreUnavailable; the subscription may be pulled again afterwards. Whatever `look`
+        raises is raised here, each time.
         """
         while True:
+            await self._look_where_updated()
             if self._notes:
                 return self._notes.popleft()
             if self._outbox:
@@ -106,6 +126,8 @@ class Subscription:
 
     def heard(self, events: Sequence[Event]) -> None:
         """A commit of this process: taken into the outbox if it continues the window and fits."""
+        if any(event.type == ConversationUpdated.TYPE for event in events):
+            self._updates += 1
         if events[0].seq <= self._tail + 1:
             fresh = [event for event in events if event.seq > self._tail and self._wants(event)]
             size = sum(len(event.body) for event in fresh)
@@ -127,6 +149,11 @@ class Subscription:
     def end(self, status: str) -> None:
         """Nothing follows: the run was over at the seq where the reader starts."""
         self._end = Ended(status)
+
+    async def _look_where_updated(self) -> None:
+        while self._updates_looked_at < (updates := self._updates):
+            await self._look()
+            self._updates_looked_at = updates
 
     def _wants(self, event: Event) -> bool:
         return self.scope.run_id is None or event.run_id == self.scope.run_id
@@ -152,6 +179,8 @@ class Subscription:
         covered = page[-1].seq if page else after
         if not self._more_in_log:
             covered = max(covered, head)
+        if covered - after > len(page) or any(e.type == ConversationUpdated.TYPE for e in page):
+            self._updates += 1
         self._tail = max(self._tail, covered)
         self._fit_page_to_bytes(page)
 
@@ -192,9 +221,13 @@ class Subscriptions:
         signals.on_head(self._moved)
 
     @contextmanager
-    def follow(self, tenant: str, scope: LogScope, *, after: int) -> Iterator[Subscription]:
+    def follow(
+        self, tenant: str, scope: LogScope, *, after: int, look: Callable[[], Awaitable[object]]
+    ) -> Iterator[Subscription]:
         """A subscription that is fed for the length of the block."""
-        subscription = Subscription(self._database, tenant=tenant, scope=scope, after=after)
+        subscription = Subscription(
+            self._database, tenant=tenant, scope=scope, after=after, look=look
+        )
         following = self._following[scope.conversation_id]
         following.add(subscription)
         try:

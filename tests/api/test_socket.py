@@ -169,6 +169,26 @@ async def test_who_no_longer_takes_part_sees_nothing_more(streaming: Served) -> 
         assert (await alice.until("conversation.updated"))["seq"] == 3
 
 
+async def test_the_stream_of_a_run_ends_for_who_no_longer_takes_part(streaming: Served) -> None:
+    """service.md 7: as that of the conversation does, while the run goes on."""
+    talk = await Talk(streaming.store, streaming.tenant).open(participants=["bob"])
+    run = await talk.ask()
+    bob_reads = streaming.stream(run, token=streaming.token("bob"))
+    async with (
+        streaming.http() as http,
+        streaming.stream(run) as alice,
+        bob_reads as bob,
+    ):
+        await alice.until("live")
+        await bob.until("live")
+        path = f"/v1/conversations/{talk.id}"
+        assert (await http.patch(path, json={"participants": []})).status_code == 200
+        assert await bob.refused() == (4404, "not_found")
+        await talk.request(started(run))
+        await alice.until("run.started")
+    assert [frame["seq"] for frame in bob.frames if frame["type"] == "event"] == [2]
+
+
 async def test_a_token_that_is_over_closes_the_socket(streaming: Served) -> None:
     talk = await streaming.talk()
     async with streaming.stream(talk.id, token=streaming.token(ttl_s=-29)) as client:

@@ -9,11 +9,14 @@ import pytest
 from app.errors import StoreUnavailable
 from app.log.envelope import Event
 from app.service import subscriptions
+from app.service.refusals import NotFound
 from app.service.subscriptions import CaughtUp, Demoted, Ended, Subscription, Subscriptions
 from tests.support.memory_log import CONVERSATION, RUN, Heard, MemoryLog, following
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from app.log.queries import LogScope
 
 MIB = 1 << 20
 
@@ -269,13 +272,52 @@ async def test_readers_of_one_conversation_do_not_take_from_each_other() -> None
     all_of_them = Subscriptions(log.database)
     all_of_them.listen(log.signals)
     with (
-        all_of_them.follow("acme", CONVERSATION, after=0) as one,
-        all_of_them.follow("acme", CONVERSATION, after=0) as other,
-        all_of_them.follow("acme", RUN, after=0) as third,
+        all_of_them.follow("acme", CONVERSATION, after=0, look=log.look) as one,
+        all_of_them.follow("acme", CONVERSATION, after=0, look=log.look) as other,
+        all_of_them.follow("acme", RUN, after=0, look=log.look) as third,
     ):
         log.append()
         for reader in (one, other, third):
             assert await pulled(reader, 2) == [1, CaughtUp()]
+
+
+@pytest.mark.parametrize("scope", [RUN, CONVERSATION])
+@pytest.mark.parametrize("heard", ["here", "elsewhere"])
+async def test_who_no_longer_takes_part_gets_nothing_that_follows_the_update(
+    scope: LogScope, heard: Heard
+) -> None:
+    log = MemoryLog()
+    log.append()
+    with following(log, scope) as reader:
+        assert await pulled(reader, 2) == [1, CaughtUp()]
+        log.is_closed = True
+        log.append("conversation.updated", run_id=None, heard=heard)
+        log.append(heard=heard)
+        for _ in range(2):
+            with pytest.raises(NotFound):
+                await reader.next()
+
+
+async def test_an_update_while_the_reach_is_looked_up_is_looked_at_as_well() -> None:
+    log = MemoryLog()
+    with following(log) as reader:
+        await until_caught_up(reader)
+        log.append("conversation.updated", run_id=None)
+        log.on_look = once(lambda: log.append("conversation.updated", run_id=None))
+        log.append()
+        assert await pulled(reader, 1) == [2]
+        assert log.looks == 2
+
+
+async def test_a_run_alone_in_its_conversation_costs_no_look() -> None:
+    log = MemoryLog()
+    log.append()
+    with following(log) as reader:
+        await until_caught_up(reader)
+        log.append(heard="elsewhere")
+        log.append()
+        assert await pulled(reader, 2) == [2, 3]
+        assert log.looks == 0
 
 
 def once(act: Callable[[], object]) -> Callable[[], None]:

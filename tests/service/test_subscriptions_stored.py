@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from app.service.subscriptions import Subscription
 
 
+async def always() -> None:
+    """The reader keeps its reach."""
+
+
 async def caught_up(reader: Subscription) -> None:
     """Pull until the reader is live."""
     while not isinstance(await reader.next(), CaughtUp):
@@ -51,7 +55,7 @@ async def test_three_readers_see_each_event_whoever_wakes_them(
         with ExitStack() as open_readers:
             readers = [
                 open_readers.enter_context(
-                    following.follow(tenant, LogScope(talk.id, run), after=0)
+                    following.follow(tenant, LogScope(talk.id, run), after=0, look=always)
                 )
                 for _ in range(3)
             ]

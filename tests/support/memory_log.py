@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal, cast
 from app.log.envelope import Event
 from app.log.queries import LogScope
 from app.policy.taint import Trust
+from app.service.refusals import NotFound
 from app.service.subscriptions import Subscription, Subscriptions
 
 if TYPE_CHECKING:
@@ -36,6 +37,9 @@ class MemoryLog:
     before_read: Callable[[], None] = lambda: None
     after_read: Callable[[], None] = lambda: None
     before_head: Callable[[], None] = lambda: None
+    on_look: Callable[[], None] = lambda: None
+    looks: int = 0
+    is_closed: bool = False
 
     def __post_init__(self) -> None:
         self._commit: list[Callable[[str, Sequence[Event]], None]] = []
@@ -88,6 +92,13 @@ class MemoryLog:
         for commit in self._commit:
             commit(self.id, events)
 
+    async def look(self) -> None:
+        """Whether the reader may still read. Raises NotFound where the log is closed to it."""
+        self.looks += 1
+        self.on_look()
+        if self.is_closed:
+            raise NotFound("conversation")
+
     @asynccontextmanager
     async def session(self, _tenant: str) -> AsyncIterator[_Session]:
         yield _Session(self)
@@ -118,5 +129,5 @@ def following(log: MemoryLog, scope: LogScope = RUN, *, after: int = 0) -> Itera
     """A subscription to the log, fed by its signals."""
     all_of_them = Subscriptions(log.database)
     all_of_them.listen(log.signals)
-    with all_of_them.follow("acme", scope, after=after) as subscription:
+    with all_of_them.follow("acme", scope, after=after, look=log.look) as subscription:
         yield subscription
