@@ -14,6 +14,7 @@ from app.policy.capability import NO_CAPABILITIES
 from app.service.active_time import ActiveTime
 from app.service.history import result_text
 from app.service.open_questions import OpenQuestions
+from app.service.open_turn import OpenTurn
 from app.turn.options import ApprovalOverride
 from app.turn.reply import answer_executed, answer_settled, replay_reply
 from app.turn.transcript import CallMark, LoggedCall, Note, StoredWorker, Transcript
@@ -58,6 +59,7 @@ class Standing:
     questions: OpenQuestions = field(default_factory=OpenQuestions)
     folded: Folded | None = None
     active: ActiveTime = field(default_factory=ActiveTime)
+    open_turn: OpenTurn = field(default_factory=OpenTurn)
 
     def requests(self) -> dict[str, str]:
         """The requests, open or decided, that are about the next start of an open call."""
@@ -72,16 +74,20 @@ class Standing:
 
     def transcript(self) -> Transcript:
         """What the next turn starts from."""
+        open_calls = tuple(
+            call for call_id, call in self.batch.items() if call_id not in self.answered
+        )
+        # Of a reply that was no good as an answer, no call is carried out.
+        executing = open_calls if self.run.state() == "executing_tools" else ()
         return Transcript(
             run=self.run,
             turn_number=self.turns + 1,
             user_text=self.user_text,
-            open_calls=tuple(
-                call for call_id, call in self.batch.items() if call_id not in self.answered
-            ),
+            open_calls=open_calls,
             notes=tuple(self.notes),
             interrupted_attempt=self.interrupted_attempt,
             steps_in_turn=self.steps_in_turn,
+            so_far=self.open_turn.so_far([call.call_id for call in executing]),
             under=self.under,
             folded=self.folded,
             workers={call_id: worker.stored() for call_id, worker in self.workers.items()},
@@ -162,6 +168,7 @@ class RunFold:
         self.standing.turn_began = None
         self.standing.delegated_in_turn = 0
         self.standing.steps_in_turn = 0
+        self.standing.open_turn.paused()
         self._nothing_settled()
         self.standing.active.ended()
 
@@ -184,6 +191,7 @@ class RunFold:
         # What stands between two replies is one message: results, or what was wrong with an answer.
         self._messages += 1 if self._messages == 1 else 2
         calls = [part for part in event.data["content"] if part["type"] == "tool_call"]
+        state.open_turn.replied(calls)
         state.answered = set()
         state.batch = {
             call["call_id"]: LoggedCall(
@@ -297,6 +305,8 @@ class RunFold:
         if call is None:
             return
         state.answered.add(call_id)
+        if event.type == "tool.settled":
+            state.open_turn.settled(event.data)
         decision = self._decided.get(call.approval_id or "")
         if decision is not None and not decision.approved and call.mark is not CallMark.STARTED:
             self._note((decision.override or ApprovalOverride()).injected_context)

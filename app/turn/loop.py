@@ -21,11 +21,7 @@ from app.turn.result import EndedBy
 from app.turn.verdict import Settle
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from app.turn.call import OpenCall
     from app.turn.context import TurnCtx
-    from app.turn.verdict import Verdict
 
 
 class StepLoop:
@@ -34,17 +30,13 @@ class StepLoop:
     async def run(self, ctx: TurnCtx) -> StepOutcome:
         """CONTINUE means that a closing completion is due."""
         if (response := ctx.run.response()) is not None:
-            # A lost worker has put the answer into the log; only the run's end is missing. A reply
-            # beyond the cap was the closing completion.
+            # A lost worker has put the answer into the log; only the run's end is missing.
             ctx.last_text = response.output
-            is_closed = ctx.steps > ctx.max_steps
-            return _ended(ctx, EndedBy.STEP_CAP if is_closed else EndedBy.ANSWER)
-        while ctx.steps < ctx.max_steps:
+            return _ended(ctx, _answered_by(ctx))
+        while (outcome := _limited(ctx)) is None:
             if (outcome := await _step(ctx, _due(ctx))) is not None:
-                return outcome
-        if ctx.last_text.strip():
-            return _ended(ctx, EndedBy.STEP_CAP)
-        return _closing_due(ctx, EndedBy.STEP_CAP)
+                break
+        return outcome
 
 
 class ClosingCompletion:
@@ -59,6 +51,33 @@ class ClosingCompletion:
         except TurnFailed as failed:
             ctx.state(StepDiscarded(attempt=ctx.attempt, reason=failed.kind.value))
         return StepOutcome.FINISH
+
+
+def _answered_by(ctx: TurnCtx) -> EndedBy:
+    """What brought the answer: beyond a cap it is the closing completion's."""
+    if ctx.steps > ctx.max_steps:
+        return EndedBy.STEP_CAP
+    return EndedBy.DENIAL_CAP if ctx.denial_reprompts > DENIAL_REPROMPTS else EndedBy.ANSWER
+
+
+def _limited(ctx: TurnCtx) -> StepOutcome | None:
+    """How the turn goes on where a limit is reached; None where a step may follow.
+
+    Raises TurnFailed after the third step in a row that held malformed arguments. A lost worker may
+    have reached a limit and not its consequence, so all of them are looked at before every step.
+    """
+    if ctx.malformed_steps >= MALFORMED_STEPS_IN_A_ROW:
+        raise TurnFailed(
+            FailureKind.MALFORMED_ARGUMENTS,
+            f"the model sent malformed arguments in {ctx.malformed_steps} steps in a row",
+        )
+    if ctx.denial_reprompts > DENIAL_REPROMPTS:
+        return _closing_due(ctx, EndedBy.DENIAL_CAP)
+    if ctx.steps < ctx.max_steps:
+        return None
+    if ctx.last_text.strip():
+        return _ended(ctx, EndedBy.STEP_CAP)
+    return _closing_due(ctx, EndedBy.STEP_CAP)
 
 
 def _due(ctx: TurnCtx) -> CallModel:
@@ -80,6 +99,7 @@ async def _step(ctx: TurnCtx, command: CallModel) -> StepOutcome | None:
         case Done():
             return _ended(ctx, EndedBy.ANSWER)
         case CallModel():
+            ctx.malformed_steps = 0
             return None
         case CallTools() as wanted:
             return await _batch(ctx, wanted, was_grounded=grounded_before)
@@ -95,29 +115,11 @@ async def _batch(ctx: TurnCtx, wanted: CallTools, *, was_grounded: bool) -> Step
         ctx.ended_by = EndedBy.PAUSE
         return StepOutcome.PAUSE
     state_step_completed(ctx, calls=len(calls))
-    _count_malformed(ctx, calls)
-    return _count_repeats(ctx, verdicts)
-
-
-def _count_malformed(ctx: TurnCtx, calls: Sequence[OpenCall]) -> None:
-    """Raise TurnFailed after the third step in a row that holds malformed arguments."""
-    if not any(isinstance(call.args, Malformed) for call in calls):
-        ctx.malformed_steps = 0
-        return
-    ctx.malformed_steps += 1
-    if ctx.malformed_steps >= MALFORMED_STEPS_IN_A_ROW:
-        raise TurnFailed(
-            FailureKind.MALFORMED_ARGUMENTS,
-            f"the model sent malformed arguments in {ctx.malformed_steps} steps in a row",
-        )
-
-
-def _count_repeats(ctx: TurnCtx, verdicts: Sequence[Verdict]) -> StepOutcome | None:
-    """Bound how often a denied call may be tried again before the turn is closed."""
-    if any(isinstance(verdict, Settle) and verdict.repeats_denial for verdict in verdicts):
-        ctx.denial_reprompts += 1
-    if ctx.denial_reprompts > DENIAL_REPROMPTS:
-        return _closing_due(ctx, EndedBy.DENIAL_CAP)
+    is_malformed = any(isinstance(call.args, Malformed) for call in calls)
+    ctx.malformed_steps = ctx.malformed_steps + 1 if is_malformed else 0
+    ctx.denial_reprompts += any(
+        isinstance(verdict, Settle) and verdict.repeats_denial for verdict in verdicts
+    )
     return None
 
 

@@ -67,13 +67,26 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TurnSoFar:
+    """What the limits of a turn had counted when the worker process that drove it was lost.
+
+    `malformed_steps` are those in a row, the one at hand included; `denied` has the results of
+    denied calls by name and canonical arguments.
+    """
+
+    malformed_steps: int = 0
+    denial_reprompts: int = 0
+    denied: Mapping[tuple[str, bytes], str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Transcript:
     """`run` is driven in place: after the turn it holds the state to check-point.
 
     `turn_number` counts the turns of the run from 1 and, with the step, makes call ids unique.
     `interrupted_attempt` is the attempt of a step that was cut off without a reply, to be taken
     back; `user_text` the run's input; `steps_in_turn` counts the replies that a lost worker process
-    got in this turn, which share its cap.
+    got in this turn, which share its cap, as what was counted `so_far` shares its other limits.
 
     A worker's transcript is numbered `under` the call of its delegation. `workers` are those behind
     delegations that are open, by call id. Of the delegations dispatched before, `delegated_in_turn`
@@ -88,6 +101,7 @@ class Transcript:
     notes: tuple[Note, ...] = ()
     interrupted_attempt: int | None = None
     steps_in_turn: int = 0
+    so_far: TurnSoFar = field(default_factory=TurnSoFar)
     under: str = ""
     workers: Mapping[str, StoredWorker] = field(default_factory=dict)
     delegated_in_turn: int = 0

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, cast
+
+import rfc8785
 
 from app.engine.messages import AssistantText, Function, ProviderIds, ToolCall
 from app.engine.streaming import FinalItem, StreamedTurn
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from app.engine.agent_run import AgentRun
+    from app.log.payload import JsonObject
     from app.log.queries import LogScope
 
 
@@ -115,12 +119,7 @@ class Logbook:
         content = (*((AssistantText(text=text),) if text else ()), *calls)
         ids = [f"call_{turn}_{self.step}_{index}" for index in range(len(calls))]
         parts = [ReplyPart(type="text", text=text)] if text else []
-        parts += [
-            ReplyPart(
-                type="tool_call", call_id=own, request_id=call.id, tool=call.name, args_text="-"
-            )
-            for own, call in zip(ids, calls, strict=True)
-        ]
+        parts += [_part(own, call) for own, call in zip(ids, calls, strict=True)]
         policy = TurnPolicy(executable_tools=tuple({call.name for call in calls}))
         private = encode_reply(
             StreamedTurn(choice=content, policy=policy),
@@ -193,6 +192,21 @@ class Logbook:
             for event in self.events
             if event.type in types and event.seq > after and scope.run_id in {None, event.run_id}
         ][:limit]
+
+
+def _part(call_id: str, call: ToolCall) -> ReplyPart:
+    own = {"call_id": call_id, "request_id": call.id, "tool": call.name}
+    function = call.function
+    if function.invalid_arguments is not None:
+        return ReplyPart(type="tool_call", args_text=function.invalid_arguments, **own)
+    canonical = rfc8785.dumps(cast("JsonObject", function.arguments))
+    return ReplyPart(
+        type="tool_call",
+        args=function.arguments,
+        args_canonical=canonical.decode(),
+        args_sha256=sha256(canonical).hexdigest(),
+        **own,
+    )
 
 
 def _request(approval_id: str, call_id: str, run_id: str, turn_id: str) -> ApprovalRequested:

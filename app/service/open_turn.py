@@ -1,0 +1,75 @@
+"""What a run's events say of the turn that is open: what its limits have counted so far.
+
+A turn that goes on in another process counts on from here (turn.md 3.3, 3.7). A pause ends a turn,
+and the next one counts anew.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from app.turn.transcript import TurnSoFar
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+_DENIALS: Final = frozenset({"denied", "expired"})
+
+
+@dataclass(slots=True)
+class OpenTurn:
+    """Folds replies, settled calls and pauses.
+
+    The calls at hand may have been emitted in an earlier turn: only those of this one can repeat
+    what was denied in it, and only those make one of its steps malformed.
+    """
+
+    _row: int = 0
+    _is_malformed: bool = False
+    _repeats: int = 0
+    _is_repeated: bool = False
+    _calls: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    _is_own: bool = False
+    _denied: dict[tuple[str, bytes], str] = field(default_factory=dict)
+
+    def replied(self, calls: Sequence[Mapping[str, Any]]) -> None:
+        """A step begins to be carried out."""
+        self._row = self._row + 1 if self._is_malformed else 0
+        self._is_malformed = self._is_repeated = False
+        self._calls = {call["call_id"]: call for call in calls}
+        self._is_own = True
+
+    def settled(self, data: Mapping[str, Any]) -> None:
+        """A call has a result without having run."""
+        call = self._calls.get(data["call_id"])
+        if call is None:
+            return
+        if data["outcome"] in _DENIALS:
+            self._refused(call, data["result"])
+        elif data["outcome"] == "malformed_arguments":
+            self._is_malformed = self._is_own
+
+    def paused(self) -> None:
+        """The turn is over; its open calls are left to the next one."""
+        self._row = self._repeats = 0
+        self._is_malformed = self._is_repeated = self._is_own = False
+        self._denied = {}
+
+    def so_far(self, unanswered: Collection[str]) -> TurnSoFar:
+        """What was counted, the step included whose `unanswered` calls are carried out next."""
+        is_malformed = self._is_malformed or (
+            self._is_own and any(self._calls[one]["args"] is None for one in unanswered)
+        )
+        return TurnSoFar(
+            malformed_steps=self._row + 1 if is_malformed else 0,
+            denial_reprompts=self._repeats,
+            denied=dict(self._denied),
+        )
+
+    def _refused(self, call: Mapping[str, Any], result: str) -> None:
+        if not self._is_own:
+            self._denied[call["tool"], call["args_canonical"].encode()] = result
+        elif not self._is_repeated:
+            self._repeats += 1
+            self._is_repeated = True
