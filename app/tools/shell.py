@@ -1,14 +1,18 @@
 """A command's place on disk: a copy of the workspace, and what the command has made of it.
 
 `shell_exec` fills a place, a runner runs the command in it, and what changed is written back. The
-copy is read only when nothing of the command runs any more, and without following a link.
+copy is read only when nothing of the command runs any more, and without following a link. Whoever
+has a place holds a lock on it, which the system releases with the process: a place without one was
+left by a process that was killed.
 """
 
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -22,6 +26,9 @@ from app.tools.workspace import MAX_FILE_BYTES, MAX_WORKSPACE_BYTES
 COMMAND: Final = "command"
 WORKSPACE: Final = "workspace"
 MAX_ENTRIES: Final = 20_000
+PREFIX: Final = "turngate-shell-"
+# A place that was just made has no lock yet, and older releases take none: by then it is over.
+LEFT_AFTER_S: Final = 600
 _REMOVAL: Final = (("/bin/chmod", "-R", "u+rwX"), ("/bin/rm", "-rf"))
 
 
@@ -87,13 +94,41 @@ class ShellPlace:
         self.path = path
         self._owner = owner
         self._copied: dict[str, bytes] = {}
+        self._lock: int | None = None
 
     @staticmethod
     def made(owner: int | None) -> ShellPlace:
         """A new place, which must be removed. Raises OSError."""
-        place = ShellPlace(Path(tempfile.mkdtemp(prefix="turngate-shell-")), owner)
+        place = ShellPlace(Path(tempfile.mkdtemp(prefix=PREFIX)), owner)
+        place.take()
         place.workspace.mkdir()
         return place
+
+    def old_places(self) -> list[ShellPlace]:
+        """Places of ours beside this one that are old enough to have been left behind."""
+        made_at = self.path.stat().st_mtime
+        old = []
+        for path in self.path.parent.glob(f"{PREFIX}*"):
+            with suppress(FileNotFoundError):
+                found = path.lstat()
+                is_ours = found.st_uid in (os.geteuid(), self._owner)
+                if is_ours and found.st_mtime < made_at - LEFT_AFTER_S:
+                    old.append(ShellPlace(path, self._owner))
+        return old
+
+    def take(self) -> bool:
+        """Take the place; False where somebody has it, or where there is no such folder."""
+        try:
+            lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        except OSError:
+            return False
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(lock)
+            return False
+        self._lock = lock
+        return True
 
     @property
     def workspace(self) -> Path:
@@ -146,16 +181,21 @@ class ShellPlace:
 
     async def remove(self) -> None:
         """Remove everything. The tools of the system do, for no tree is too deep for them."""
-        for removal in _REMOVAL:
-            process = await asyncio.create_subprocess_exec(
-                *removal,
-                "--",
-                str(self.path),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.DEVNULL,
-                stderr=asyncio.subprocess.DEVNULL,
-            )
-            await process.wait()
+        try:
+            for removal in _REMOVAL:
+                process = await asyncio.create_subprocess_exec(
+                    *removal,
+                    "--",
+                    str(self.path),
+                    stdin=asyncio.subprocess.DEVNULL,
+                    stdout=asyncio.subprocess.DEVNULL,
+                    stderr=asyncio.subprocess.DEVNULL,
+                )
+                await process.wait()
+        finally:
+            if self._lock is not None:
+                os.close(self._lock)
+                self._lock = None
 
     def _differs(self, above: int, file: disk.DiskFile) -> bool:
         before = self._copied.get(file.path)

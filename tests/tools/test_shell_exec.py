@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import stat
+import sys
+import tempfile
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -266,3 +269,75 @@ async def test_a_file_that_cannot_be_read_back_keeps_the_others_from_being_kept(
     await shell.put("old", "y")
     assert (await shell.call()).code == "tool_failed"
     assert await shell.kept() == {"old": (b"y", Trust.UNSPECIFIED)}
+
+
+@pytest.fixture
+def disk_of_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the places of this test are made, and no others."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+def aged(path: Path) -> Path:
+    """The folder as it is eleven minutes after its last change."""
+    then = path.stat().st_mtime - 660
+    os.utime(path, (then, then))
+    return path
+
+
+def inside(folder: Path) -> set[Path]:
+    """What lies in the folder."""
+    return set(folder.iterdir())
+
+
+async def test_the_place_of_a_killed_process_is_removed_by_the_next_call(
+    disk_of_places: Path,
+) -> None:
+    source = (
+        "import os, signal, sys, tempfile\n"
+        "from app.tools.shell import ShellPlace\n"
+        "tempfile.tempdir = sys.argv[1]\n"
+        "place = ShellPlace.made(None)\n"
+        "place.put('secret', b'x')\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", source, str(disk_of_places)
+    )
+    await process.wait()
+    (left,) = inside(disk_of_places)
+    assert (left / "workspace" / "secret").exists()
+    aged(left)
+    await Shell().call()
+    assert inside(disk_of_places) == set()
+
+
+async def test_a_place_that_somebody_has_stays_however_old_it_is(disk_of_places: Path) -> None:
+    place = ShellPlace.made(None)
+    aged(place.path)
+    await Shell().call()
+    assert inside(disk_of_places) == {place.path}
+    await place.remove()
+
+
+async def test_what_was_just_made_and_what_is_no_place_stays(disk_of_places: Path) -> None:
+    fresh, elsewhere = disk_of_places / "turngate-shell-fresh", disk_of_places / "other"
+    for folder in (fresh, elsewhere):
+        folder.mkdir()
+    aged(elsewhere)
+    link, file = disk_of_places / "turngate-shell-link", disk_of_places / "turngate-shell-file"
+    link.symlink_to(elsewhere)
+    file.touch()
+    aged(file)
+    await Shell().call()
+    assert inside(disk_of_places) == {fresh, elsewhere, link, file}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+async def test_a_place_of_another_user_stays(disk_of_places: Path) -> None:
+    foreign = disk_of_places / "turngate-shell-foreign"
+    foreign.mkdir()
+    os.chown(foreign, 12345, 12345)
+    aged(foreign)
+    await Shell().call()
+    assert inside(disk_of_places) == {foreign}

@@ -33,6 +33,9 @@ def shell_exec(runner: ShellRunner) -> RegisteredTool:
     async def execute(call: ToolInvocation, workspace: Workspace) -> ToolOutcome:
         place = ShellPlace.made(runner.owner)
         try:
+            for old in await asyncio.to_thread(place.old_places):
+                if old.take():
+                    await old.remove()
             trust = highest((await _copied(workspace, place), _trust_of(call)))
             await asyncio.to_thread(place.ready, call.args["command"])
             ran = await runner.run(place)
