@@ -48,6 +48,7 @@ SPECIFICATIONS: Final = (
     Specification("The turn (turn.md 12)", "T", 145),
     Specification("AgentRun (agent-run.md 15)", "A", 222),
     Specification("Properties of AgentRun (agent-run.md 14)", "P", 20),
+    Specification("Run context (run-context.md 11)", "C", 177),
     Specification("Faults others shipped (field-cases.md)", "F", 135),
 )
 

@@ -130,6 +130,7 @@ async def test_f133_a_person_who_thinks_spends_no_time_of_the_run(house: House) 
 
 
 async def test_a_tool_that_raises_is_an_error_result_and_the_run_goes_on(house: House) -> None:
+    """C161."""
     alice = await house.person()
     await house.agent()
     house.tools.errors["charge"] = RuntimeError("secret of the tool")
