@@ -29,7 +29,7 @@ class Attachment(Body):
     """An artifact of the conversation, with the disposition the caller asks for."""
 
     artifact_id: Name
-    disposition: Name | None = None
+    disposition: Annotated[str, Field(max_length=255)] | None = None
 
 
 class CreateRun(Body):

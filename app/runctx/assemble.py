@@ -8,17 +8,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import structlog
+
 from app.engine.output_schema import CompiledSchema
 from app.errors import TurngateError
 from app.policy.taint import Trust
+from app.runctx.attach import InputOptions, resolve_input_artifacts
 from app.runctx.caller_memory import compose_caller_memory
 from app.runctx.context import ContextFacts, RunContext
 from app.runctx.fetch import fetch_memory_blocks
 from app.runctx.memory import MemoryFetch, RecallReport, RecallSettings
-from app.runctx.projection import project_skills_directory
+from app.runctx.projection import project_session_artifacts, project_skills_directory
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
     from datetime import datetime
 
     from pydantic import JsonValue
@@ -26,8 +29,11 @@ if TYPE_CHECKING:
 
     from app.ids import Identity
     from app.runctx.memory import MemoryBlocks
-    from app.runctx.ports import MemoryStore, ToolCatalog
+    from app.runctx.ports import MemoryStore, SessionFiles, ToolCatalog
     from app.runctx.skill_reader import RunSkills
+
+
+log = structlog.get_logger("turngate.inputs")
 
 
 class ForeignSkillReader(TurngateError):
@@ -42,6 +48,7 @@ class Sources:
     recall: RecallSettings = field(default_factory=RecallSettings)
     skills: RunSkills | None = None
     tools: ToolCatalog | None = None
+    artifacts: SessionFiles | None = None
     logger: FilteringBoundLogger | None = None
 
 
@@ -49,12 +56,16 @@ class Sources:
 class RunContextOptions:
     """What one run brings along. `already_visible` are user messages that are replayed anyhow.
 
-    Without `granted_scopes` every tool of the catalogue is shown.
+    `manifest`: the session's files are listed, if there is a store of them. Without
+    `granted_scopes` every tool of the catalogue is shown.
     """
 
     caller_memory: bytes | str | None = None
     caller_memory_trust: Trust = Trust.QUARANTINED_CONTENT
     already_visible: Collection[str] = ()
+    artifact_ids: Sequence[str] = ()
+    inputs: InputOptions | None = None
+    manifest: bool = True
     granted_scopes: Collection[str] | None = None
     output_schema: Mapping[str, object] | None = None
     budget: Mapping[str, JsonValue] | None = None
@@ -85,6 +96,13 @@ async def new_run_context(
     memory = compose_caller_memory(
         fetched.blocks, given.caller_memory, trust=given.caller_memory_trust
     )
+    inputs = await resolve_input_artifacts(
+        sources.artifacts,
+        identity,
+        ids=given.artifact_ids,
+        options=given.inputs or InputOptions(catalog=sources.tools),
+        logger=sources.logger,
+    )
     tools = None if sources.tools is None else sources.tools.schemas(given.granted_scopes)
     return RunContext(
         identity=identity,
@@ -93,18 +111,21 @@ async def new_run_context(
         at=now,
         memory_blocks=memory,
         skills_context=skills,
+        input_artifacts=inputs.views,
+        session_artifacts=await _manifest(sources, identity) if given.manifest else None,
         tools=tools,
         output_schema=schema,
         budget=given.budget,
         planning_hints=given.planning_hints,
         model_overrides=given.model_overrides,
-        trust=Trust.UNSPECIFIED if memory is None else memory.trust,
+        trust=max(inputs.trust, Trust.UNSPECIFIED if memory is None else memory.trust),
         facts=ContextFacts(
             recall=fetched.report,
             tiers=_tiers(memory),
             unfolded_turns=fetched.unfolded_turns,
             skills=len(skills or ()),
             caller_memory_bytes=_size(given.caller_memory),
+            inputs=inputs.facts,
         ),
     )
 
@@ -129,6 +150,19 @@ async def _skills(sources: Sources, identity: Identity) -> list[JsonValue] | Non
         return None
     views = await sources.skills.reader.directory(identity, sources.skills.capability)
     return project_skills_directory(views)
+
+
+async def _manifest(sources: Sources, identity: Identity) -> list[JsonValue] | None:
+    """The session's files as rows; a list that cannot be had costs the run nothing else."""
+    told: FilteringBoundLogger = sources.logger or log
+    if sources.artifacts is None:
+        return None
+    try:
+        refs = await sources.artifacts.list(identity.session_scope())
+    except Exception as error:  # noqa: BLE001 - a run goes on without a list, whatever it was
+        told.warning("manifest.unavailable", run=identity.run, error=type(error).__name__)
+        return None
+    return project_session_artifacts(refs)
 
 
 def _tiers(memory: MemoryBlocks | None) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from app.runctx.disposition import (
 from app.runctx.mime import media_type
 from app.runctx.projection import shown_filename
 from app.runctx.shapes import InputArtifactView
+from app.runctx.text import without_surrogates
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -197,7 +198,7 @@ def _view(ref: ArtifactRef, disposition: str, content: bytes | None) -> InputArt
         id=ref.id,
         mime=ref.mime,
         size_bytes=ref.size_bytes,
-        filename=shown_filename(ref) or "",
+        filename=without_surrogates(shown_filename(ref) or ""),
         sha256=ref.sha256,
         disposition=disposition,
         trust=ref.trust,

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
     from app.engine.output_schema import CompiledSchema
     from app.ids import Identity
+    from app.runctx.attach import InputResolved, InputSkipped
     from app.runctx.memory import MemoryBlocks
+    from app.runctx.shapes import InputArtifactView
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,7 @@ class ContextFacts:
     unfolded_turns: int = 0
     skills: int = 0
     caller_memory_bytes: int = 0
+    inputs: tuple[InputResolved | InputSkipped, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +51,7 @@ class RunContext:
     at: datetime
     memory_blocks: MemoryBlocks | None = None
     skills_context: Sequence[JsonValue] | None = None
+    input_artifacts: Sequence[InputArtifactView] | None = None
     session_artifacts: Sequence[JsonValue] | None = None
     tools: Sequence[JsonValue] | None = None
     output_schema: CompiledSchema | None = None

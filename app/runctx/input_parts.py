@@ -55,10 +55,12 @@ def render_input(
     """The run's input with its attachments, in their order; plain text where there are none."""
     if not views:
         return goal
-    parts: list[Part] = [TextPart(goal)] if goal else []
-    for view in views:
-        parts += _parts(view, catalog)
-    return parts
+    return [*([TextPart(goal)] if goal else []), *parts_of(views, catalog)]
+
+
+def parts_of(views: Sequence[InputArtifactView], catalog: ToolCatalog | None) -> list[Part]:
+    """The attachments alone, as parts. Raises PromptBlockUnserializable."""
+    return [part for view in views for part in _parts(view, catalog)]
 
 
 def text_stub(view: InputArtifactView, catalog: ToolCatalog | None) -> str:

@@ -36,7 +36,15 @@ class ArtifactReader(Protocol):
         ...
 
 
-class ArtifactStore(ArtifactReader, Protocol):
+class SessionFiles(ArtifactReader, Protocol):
+    """The files of a session, and which there are."""
+
+    async def list(self, identity: Identity) -> list[ArtifactRef]:
+        """The session's files, newest first, those of one moment by id."""
+        ...
+
+
+class ArtifactStore(SessionFiles, Protocol):
     """Files addressed by their content, within one session."""
 
     async def put(self, identity: Identity, new: NewArtifact) -> tuple[ArtifactRef, bool]:
@@ -46,10 +54,6 @@ class ArtifactStore(ArtifactReader, Protocol):
     async def exists(self, identity: Identity, artifact_id: str) -> bool: ...
     async def delete(self, identity: Identity, artifact_id: str) -> None:
         """Let go of a file; of one that is not there as well."""
-        ...
-
-    async def list(self, identity: Identity) -> list[ArtifactRef]:
-        """The session's files, newest first, those of one moment by id."""
         ...
 
     async def aclose(self) -> None: ...

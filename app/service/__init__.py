@@ -7,15 +7,15 @@ imported here. Where to look:
   `caller`, `requests`, `refusals`, `reach`
 - what the service signs itself: `statements`
 - who gets in: `access`, `revocations`, `rates`, and on one's own machine `development`
-- the use cases, a noun each: `agents` (with `agent_spec` and `agent_check`), `runs`,
-  `conversations`, `approvals` (with `decisions`), `questions`, `keys` and `passkeys` (with
-  `endorsement`), `artifacts`, `remembered`, `event_log`, `tool_listing`, `skills` (with
-  `skill_spec`), `mcp_servers` (with `mcp_spec` and `mcp_pins`)
+- the use cases, a noun each: `agents` (with `agent_spec` and `agent_check`), `runs`
+  (with `attaching`), `conversations`, `approvals` (with `decisions`), `questions`, `keys` and
+  `passkeys` (with `endorsement`), `artifacts`, `remembered`, `event_log`, `tool_listing`, `skills`
+  (with `skill_spec`), `mcp_servers` (with `mcp_spec` and `mcp_pins`)
 - one turn of a run: `supervisor` takes it up and `driver` drives it, a `drive` at a time, from
   `loading` (with `standing`, `replay`, `active_time`, `open_questions`, `open_turn`, `history`,
-  `binding` with `call_rules` and `snapshot`, `delegates`, `run_context`, `compaction`, `consents`
-  and `answers`) and `opening` past `recorder`, `mutations`, `limits` and `lease_keeping` to
-  `closing` (with `asking` and `remembering`); `settle` ends what is left open by force, `expiry`
-  what is past its time
+  `binding` with `call_rules` and `snapshot`, `delegates`, `run_context` with `attachments`,
+  `compaction`, `consents` and `answers`) and `opening` past `recorder`, `mutations`, `limits` and
+  `lease_keeping` to `closing` (with `asking` and `remembering`); `settle` ends what is left open by
+  force, `expiry` what is past its time
 - what readers get: `streams`, `subscriptions`, `wakeups`, and `hold` with `hold_sharing`
 """

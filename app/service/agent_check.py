@@ -19,12 +19,10 @@ from app.service.refusals import FieldFault
 from app.turn.texts import ASK_QUESTION
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
-    from app.service.agent_spec import AgentSpec, DispatchRule, Member
+    from app.service.agent_spec import AgentSpec, DispatchRule
 
-# Members whose feature comes with a later release; until then only their defaults are taken.
-_LATER: Final = ("attachments_policy",)
 _MODELS: Final = (
     "there are script, openai:NAME, anthropic:NAME, google:NAME "
     "and the compatible:SERVER/NAME of servers that the operator names"
@@ -71,7 +69,6 @@ def faults_of(spec: AgentSpec, around: Surroundings) -> tuple[FieldFault, ...]:
         *_delegate_faults(spec, around),
         *_schema_faults(spec),
         *_memory_faults(spec, around),
-        *_unsupported(spec),
     )
 
 
@@ -79,7 +76,7 @@ def lowered_guards(spec: AgentSpec) -> tuple[str, ...]:
     """Pointers of the members that lower the guard, which only an administrator may set."""
     lowered = {
         "/grant_policy/taint_resilient": bool(spec.grant_policy.taint_resilient),
-        "/attachments_policy/uploads_trusted": bool(spec.attachments_policy.get("uploads_trusted")),
+        "/attachments_policy/uploads_trusted": spec.attachments_policy.uploads_trusted,
         "/memory/caller_memory_trusted": spec.memory.caller_memory_trusted,
     }
     return tuple(pointer for pointer, is_lowered in lowered.items() if is_lowered)
@@ -220,14 +217,3 @@ def _memory_faults(spec: AgentSpec, around: Surroundings) -> Iterator[FieldFault
     if spec.memory.retrieval == "semantic" and not around.recalls:
         reason = "the database has no vectors (pgvector), so no turn is found by meaning"
         yield FieldFault("/memory/retrieval", reason)
-
-
-def _unsupported(spec: AgentSpec) -> Iterator[FieldFault]:
-    """A member that nothing would obey is refused: a rule that is passed over protects nobody."""
-    yield from _later(spec, _LATER, "")
-
-
-def _later(member: Member, names: Sequence[str], pointer: str) -> Iterator[FieldFault]:
-    for name in names:
-        if getattr(member, name) != type(member).model_fields[name].default:
-            yield FieldFault(f"{pointer}/{name}", f"{name} is not supported by this release yet")

@@ -20,6 +20,8 @@ from pydantic import (
 )
 
 from app.engine.arguments import canonical_bytes, sha256_hex
+from app.runctx.attach import INLINE_MAX_BYTES, INLINE_TOTAL_MAX_BYTES
+from app.runctx.disposition import DispositionPolicy, InvalidDisposition
 from app.runctx.memory import MemorySettings, RecallScope, RecallSettings, Strategy
 from app.runctx.skill import MAX_ENTRIES, SKILL_TOOLS, Selection, SkillSettings
 
@@ -218,6 +220,37 @@ class MemoryMember(OnlyGiven):
         )
 
 
+def _sound_dispositions(given: dict[str, str]) -> dict[str, str]:
+    """The entries with their keys in lower case; two that mean the same contradict each other."""
+    try:
+        parsed = dict(DispositionPolicy.parse(given).entries)
+    except InvalidDisposition as error:
+        raise ValueError(error.message) from error
+    if len(parsed) < len(given):
+        raise ValueError("two keys are the same media type")
+    return {key: str(value) for key, value in parsed.items()}
+
+
+Dispositions = Annotated[
+    dict[str, str], Field(max_length=_MANY), AfterValidator(_sound_dispositions)
+]
+
+
+class AttachmentsMember(OnlyGiven):
+    """How attachments reach the model, and whether its files are listed (run-context.md 4.3)."""
+
+    dispositions: Dispositions = {}
+    inline_max_bytes: Annotated[int, Field(ge=0, le=2**31 - 1)] = INLINE_MAX_BYTES
+    inline_total_max_bytes: Annotated[int, Field(ge=0, le=2**31 - 1)] = INLINE_TOTAL_MAX_BYTES
+    uploads_trusted: bool = False
+    manifest: bool = True
+
+    @property
+    def policy(self) -> DispositionPolicy:
+        """The dispositions as the resolver takes them."""
+        return DispositionPolicy.parse(self.dispositions)
+
+
 class AgentSpec(Member):
     """An agent: a model, instructions, tools, and the rules its calls fall under."""
 
@@ -244,7 +277,7 @@ class AgentSpec(Member):
     output_schema: dict[str, JsonValue] | None = None
     memory: MemoryMember = MemoryMember()
     skills: SkillsMember = SkillsMember()
-    attachments_policy: dict[str, JsonValue] = {}
+    attachments_policy: AttachmentsMember = AttachmentsMember()
     metadata: Metadata = {}
 
     @property

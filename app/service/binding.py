@@ -47,7 +47,8 @@ class Bound:
 
     `delegates` are the workers it may have, each bound like an agent; `files` is the way of its
     files to them, `skills` what its skill tools read, and `memory` what it remembers with, if it
-    does. `trusts_callers`: what they attach to a run does not taint it.
+    does. `trusts_callers`: the memory that they attach to a run does not taint it, and by
+    `trusts_uploads` neither do the files that people uploaded.
     """
 
     spec: AgentSpec
@@ -59,6 +60,7 @@ class Bound:
     skills: RunSkills | None = None
     memory: MemoryStore | None = None
     trusts_callers: bool = False
+    trusts_uploads: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,8 +166,16 @@ class Binder:
             context_window=self._providers.context_window(spec.model),
         )
         trusting = spec.memory.caller_memory_trusted and now.memory.caller_memory_trusted
-        provider = self._providers.provider(spec.model)
-        return Bound(spec, bound, executor, provider, skills=skills, trusts_callers=trusting)
+        uploads = spec.attachments_policy.uploads_trusted
+        return Bound(
+            spec,
+            bound,
+            executor,
+            self._providers.provider(spec.model),
+            skills=skills,
+            trusts_callers=trusting,
+            trusts_uploads=uploads and now.attachments_policy.uploads_trusted,
+        )
 
     def _memory(self, spec: AgentSpec) -> MemoryStore | None:
         """What the run's agent remembers with; its workers have no memory of their own."""

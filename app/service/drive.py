@@ -73,7 +73,7 @@ class Drive:
             question_answers=loaded.answers,
             unattended=run.unattended,
             escalate_sandbox_denials=spec.escalate_sandbox_denials,
-            untrusted_context_seed=self.lease.tainted or loaded.context.trust.taints,
+            untrusted_context_seed=self.lease.tainted or loaded.context.is_tainted,
             dispatch_recorder=SignedMutations(
                 recorder, statements, self.lease, turn_id=self.turn_id
             ),

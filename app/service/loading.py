@@ -14,12 +14,14 @@ from app.ids import Identity
 from app.log.queries import LogScope
 from app.log.records import ConsentRecords
 from app.service.answers import verified_answers
+from app.service.attachments import ConversationFiles, RunTools, attachments, with_bytes
 from app.service.binding import RunPlace
 from app.service.compaction import newest_summary, own_summary, shown_of
 from app.service.consents import consents
 from app.service.history import user_texts
 from app.service.run_context import Beginning, CannotStart, assemble, kept_context
 from app.service.standing import RUN_EVENTS, EarlierRuns, opens_conversation, standing
+from app.turn.transcript import steps_taken
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -100,10 +102,17 @@ class Loader:
         )
         own = own_summary(events)
         state.folded = shown_of(own, began_with)
+        files = ConversationFiles(session, trusts_uploads=bound.trusts_uploads)
         beginning = _beginning(lease, events, state, place=place, summary=began_with, now=now)
-        context = kept or await assemble(bound, beginning)
+        context = kept or await assemble(bound, beginning, files)
         compactor = self.compaction.compactor(lease, bound.spec, began_with=began_with, own=own)
-        agent = replace(bound.agent, context=context.blocks, compactor=compactor)
+        views = context.views
+        if views and not steps_taken(state.run):
+            views = await with_bytes(views, files, beginning.identity)
+        attached = attachments(views, RunTools(bound))
+        agent = replace(
+            bound.agent, context=context.blocks, attachments=attached, compactor=compactor
+        )
         bound = replace(bound, agent=agent)
         by_id = {approval.id: approval for approval in given.approvals}
         asked = {call_id: by_id[request] for call_id, request in state.requests().items()}
@@ -142,10 +151,12 @@ def _beginning(
     """The run as it begins; what its caller attached lies beside what they said."""
     run = lease.run
     said = next(event for event in events if event.type == "message.user")
+    created = next(event for event in events if event.type == "run.created")
     return Beginning(
         identity=Identity(lease.tenant, run.principal, run.conversation_id, run.id),
         said=state.user_text,
         caller_memory=said.private,
+        attached=created.data.get("attachments", ()),
         replayed=user_texts(state.run.input_history()),
         skills_revision=place.skills_revision,
         summary=summary,

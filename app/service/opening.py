@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from app.log.envelope import NewEvent
 from app.log.runs import RunResumed, RunStarted
+from app.service.attachments import attachment_events
 from app.service.run_context import context_assembled
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ def opening(lease: Lease, loaded: Loaded, *, turn_id: str, worker: str) -> list[
     run, standing = lease.run, loaded.standing
     events = [NewEvent(_began(lease, worker, standing), run_id=run.id, turn_id=turn_id)]
     if (facts := loaded.context.facts) is not None:
+        events += attachment_events(facts.inputs, run_id=run.id, turn_id=turn_id)
         history = len(standing.run.input_history())
         events.append(
             context_assembled(

@@ -107,6 +107,12 @@ class AttachmentUnknown(Refusal):
     code = "attachment.unknown"
 
 
+class AttachmentDispositionInvalid(Refusal):
+    """A run asks for a disposition that is none."""
+
+    code = "attachment.disposition_invalid"
+
+
 class CallerMemoryTooLarge(Refusal):
     """What a client attached for the model to be shown is longer than that may be."""
 

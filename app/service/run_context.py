@@ -8,7 +8,7 @@ gone or altered end it (run-context.md 9.1, 9.3).
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import orjson
 
@@ -22,15 +22,18 @@ from app.runctx.blocks import render_blocks
 from app.runctx.caller_memory import CallerMemoryInvalid, CallerMemoryTierShape
 from app.runctx.skill import SKILL_TOOLS
 from app.runctx.text import PromptBlockUnserializable
+from app.service.attachments import input_options, kept_views, skipped, trust_of, views_kept
 from app.service.compaction import kept_summary, summary_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from datetime import datetime
 
     from app.ids import Identity
     from app.log.envelope import Event
     from app.runctx.context import ContextFacts, RunContext
+    from app.runctx.ports import SessionFiles
+    from app.runctx.shapes import InputArtifactView
     from app.service.binding import Bound
     from app.service.compaction import Summary
 
@@ -52,7 +55,8 @@ class KeptContext:
     """The blocks of a run in their exact text; `skills_revision` is that of its skills, if any.
 
     `facts` are there where this turn made it, and must keep it. `summary` is what an earlier run
-    left of the history, which begins after it.
+    left of the history, which begins after it. `views` are the attachments, which have their bytes
+    where this turn made the context.
     """
 
     blocks: tuple[str, ...] = ()
@@ -60,6 +64,12 @@ class KeptContext:
     trust: Trust = Trust.UNSPECIFIED
     facts: ContextFacts | None = None
     summary: Summary | None = None
+    views: tuple[InputArtifactView, ...] = ()
+
+    @property
+    def is_tainted(self) -> bool:
+        """Whether the blocks, or the content of an attachment, are untrusted."""
+        return max(self.trust, trust_of(self.views)).taints
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +82,7 @@ class Beginning:
     identity: Identity
     said: str
     caller_memory: bytes | None
+    attached: Sequence[Mapping[str, Any]]
     replayed: Collection[str]
     skills_revision: int | None
     summary: Summary | None
@@ -94,15 +105,16 @@ def kept_context(events: Sequence[Event]) -> KeptContext | None:
         document.get("skills_revision"),
         kept.trust,
         summary=None if summary is None else summary_of(summary),
+        views=views_kept(document.get("attachments", ())),
     )
 
 
-async def assemble(bound: Bound, beginning: Beginning) -> KeptContext:
-    """The context of a run that begins. Raises CannotStart."""
+async def assemble(bound: Bound, beginning: Beginning, files: SessionFiles) -> KeptContext:
+    """The context of a run that begins in the conversation of these files. Raises CannotStart."""
     if bound.spec.memory.remembers and bound.memory is None:
         raise CannotStart("the agent remembers, and this process has no memory")
     try:
-        context = await _context(bound, beginning)
+        context = await _context(bound, beginning, files)
         blocks = render_blocks(context)
     except (StoreUnavailable, LeaseLost):
         raise
@@ -113,9 +125,16 @@ async def assemble(bound: Bound, beginning: Beginning) -> KeptContext:
         message = "what the run remembers, or its directory of skills, could not be read"
         told = f": {error.message}" if isinstance(error, TurngateError) else ""
         raise CannotStart(message + told) from error
-    tainted = context.trust.taints
-    trust = Trust.QUARANTINED_CONTENT if tainted else Trust.UNSPECIFIED
-    return KeptContext(blocks, beginning.skills_revision, trust, context.facts, beginning.summary)
+    memory = context.memory_blocks
+    tainted = memory is not None and memory.trust.taints
+    return KeptContext(
+        blocks,
+        beginning.skills_revision,
+        Trust.QUARANTINED_CONTENT if tainted else Trust.UNSPECIFIED,
+        context.facts,
+        beginning.summary,
+        tuple(context.input_artifacts or ()),
+    )
 
 
 def context_assembled(
@@ -134,11 +153,14 @@ def context_assembled(
         document["blocks"] = context.blocks
     if context.summary is not None:
         document["summary"] = kept_summary(context.summary)
+    if context.views:
+        document["attachments"] = kept_views(context.views)
     kept = orjson.dumps(document)
     assembled = ContextAssembled(
         sha256=sha256_hex(kept),
         size_bytes=len(kept),
         history_messages=history_messages,
+        attachments_skipped=skipped(facts.inputs),
         skills=facts.skills,
         skills_revision=context.skills_revision,
         tiers=facts.tiers,
@@ -162,12 +184,13 @@ def _recall(facts: ContextFacts) -> RecallFacts | None:
 _RECALL_FACTS = RecallFacts.model_fields
 
 
-async def _context(bound: Bound, beginning: Beginning) -> RunContext:
+async def _context(bound: Bound, beginning: Beginning, files: SessionFiles) -> RunContext:
     return await new_run_context(
         Sources(
             memory=bound.memory,
             recall=bound.spec.memory.recall,
             skills=bound.skills if _wants_directory(bound) else None,
+            artifacts=files,
         ),
         beginning.identity,
         goal=beginning.said,
@@ -178,6 +201,9 @@ async def _context(bound: Bound, beginning: Beginning) -> RunContext:
                 Trust.TRUSTED_USER if bound.trusts_callers else Trust.QUARANTINED_CONTENT
             ),
             already_visible=beginning.replayed,
+            artifact_ids=[one["artifact_id"] for one in beginning.attached],
+            inputs=input_options(bound, beginning.attached),
+            manifest=bound.spec.attachments_policy.manifest,
         ),
     )
 

@@ -12,10 +12,10 @@ from app.log.payload import UsageTotals
 from app.log.records import RunRecord
 from app.log.runs import ConversationCreated, MessageUser, RunCancelled, RunCreated, TextContent
 from app.policy.taint import Trust
+from app.service.attaching import require_attached, require_dispositions
 from app.service.reach import takes_part, visible_conversation, visible_run
 from app.service.refusals import (
     AgentUnknown,
-    AttachmentUnknown,
     CallerMemoryTooLarge,
     ConversationBusy,
     FieldFault,
@@ -60,9 +60,11 @@ class Runs:
             caller.require("triggers:write")
         if len(request.caller_memory or b"") > CALLER_MEMORY_BYTES:
             raise CallerMemoryTooLarge(CALLER_MEMORY_BYTES)
+        require_dispositions(request.attachments)
         agent = await self._agent(tx, caller, request)
         now = self._clock.now()
         conversation = await self._conversation(tx, caller, request)
+        await require_attached(tx, conversation, request.attachments)
         if conversation is None:
             conversation_id = self._clock.mint("conv")
             await tx.create_conversation(conversation_id, now=now)
@@ -130,9 +132,6 @@ class Runs:
         if found is None:
             fault = FieldFault("/agent", "no such agent")
             raise AgentUnknown(f"there is no agent {request.agent!r}", faults=(fault,))
-        if request.attachments:
-            fault = FieldFault("/attachments", "not supported by this release yet")
-            raise AttachmentUnknown(str(fault), faults=(fault,))
         agent, open_runs = found
         if open_runs >= self._open_runs:
             raise OpenRunsExceeded(f"a principal may have at most {self._open_runs} open runs")

@@ -11,8 +11,17 @@ from app.policy.grants import GrantPolicy
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from app.engine.messages import UserContent
     from app.policy.capability import CapabilitySet
     from app.turn.folded import Compactor
+
+
+@dataclass(frozen=True, slots=True)
+class Attachments:
+    """What stands after a run's input: in its first step, retries included, and in later ones."""
+
+    opening: tuple[UserContent, ...]
+    later: tuple[UserContent, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,5 +41,6 @@ class BoundAgent:
     asks_questions: bool = False
     output_schema: Mapping[str, object] | None = None
     context: tuple[str, ...] = ()
+    attachments: Attachments | None = None
     compactor: Compactor | None = None
     context_window: int | None = None

@@ -6,7 +6,7 @@ AgentRun never holds them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from app.engine.messages import AssistantMessage, UserMessage
 from app.policy.capability import Capability
@@ -22,11 +22,13 @@ if TYPE_CHECKING:
     from app.turn.context import TurnCtx
     from app.turn.transcript import Note
 
+FIRST_STEP: Final = 1
+
 
 def model_request(ctx: TurnCtx, command: CallModel, *, is_closing: bool) -> ModelRequest:
     """What is sent for a step; the closing completion may neither call nor search."""
     inherited = len(ctx.run.input_history())
-    own = (*command.history[inherited:], command.prompt)
+    own = _with_attachments(ctx, command, (*command.history[inherited:], command.prompt))
     notes = (*ctx.transcript.notes, *ctx.notes)
     return ModelRequest(
         model=ctx.agent.model,
@@ -41,6 +43,17 @@ def model_request(ctx: TurnCtx, command: CallModel, *, is_closing: bool) -> Mode
         now_unix_ms=ctx.now_unix_ms,
         context=_blocks(ctx),
     )
+
+
+def _with_attachments(
+    ctx: TurnCtx, command: CallModel, own: tuple[Message, ...]
+) -> tuple[Message, ...]:
+    """The run's messages, the first of which is its input, with what is attached to that."""
+    attached, said = ctx.agent.attachments, own[0]
+    if attached is None or not isinstance(said, UserMessage):
+        return own
+    parts = attached.opening if command.turn == FIRST_STEP else attached.later
+    return (UserMessage(content=(*said.content, *parts)), *own[1:])
 
 
 def _instructions(ctx: TurnCtx, *, is_closing: bool) -> str:

@@ -19,7 +19,7 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "events.jsonl"
 # The table of service.md 6, as far as the surfaces behind it exist.
 TABLE = """
     conversation.created conversation.updated run.created message.user run.started run.resumed
-    context.assembled memory.written history.compacted
+    context.assembled attachment.resolved memory.written history.compacted
     step.started step.discarded text.delta reasoning.delta message.assistant
     call.gated approval.requested approval.decided approval.resolved decision.refused
     question.asked question.answered run.paused tool.started tool.completed tool.failed tool.settled

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from app.errors import IdentityRequired
 from app.policy.taint import Trust
@@ -16,11 +17,13 @@ from app.runctx.assemble import (
     Sources,
     new_run_context,
 )
+from app.runctx.attach import resolve_input_artifacts
 from app.runctx.caller_memory import CallerMemoryInvalid, compose_caller_memory
 from app.runctx.fetch import fetch_memory_blocks
-from app.runctx.projection import project_skills_directory
+from app.runctx.projection import project_session_artifacts, project_skills_directory
 from app.runctx.skill import SkillCapability, SkillSettings
 from app.runctx.skill_reader import RunSkills, SkillReader
+from tests.runctx.attached import MINE, Shelf, ref
 from tests.runctx.remembered import ALICE, NOON, RECALL, hit, turn
 from tests.runctx.skills import ShelvedSkills, skill
 from tests.support.played_memory import KeptMemory, OfferedMemory
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
 
     from app.ids import Identity
     from app.runctx.context import RunContext
+    from app.runctx.shapes import ArtifactRef
 
 RUN = replace(ALICE, run="run_1")
 
@@ -156,3 +160,36 @@ async def test_c168_a_hundred_runs_at_once_hold_their_own() -> None:
         assert conversation["recent_turns"] == [{"user": run.session, "assistant": "yes"}]
     assert len({id(context.trajectory) for context in contexts}) == 100
     assert len({id(context.counters) for context in contexts}) == 100
+
+
+class Listed(Shelf):
+    """A shelf that lists its files, unless it fails."""
+
+    is_failing = False
+
+    async def list(self, identity: Identity) -> list[ArtifactRef]:
+        if self.is_failing:
+            raise OSError("the disk is gone")
+        return list(self.refs.values())
+
+
+async def test_c162_a_failing_list_costs_the_manifest_alone() -> None:
+    shelf = Listed(ref("art_1"))
+    shelf.is_failing = True
+    with capture_logs() as lines:
+        context = await made(Sources(artifacts=shelf), MINE, artifact_ids=["art_1"])
+    assert context.session_artifacts is None
+    assert [one.id for one in context.input_artifacts or ()] == ["art_1"]
+    warnings = [line["event"] for line in lines if line["log_level"] == "warning"]
+    assert warnings == ["manifest.unavailable"]
+
+
+async def test_c166_files_are_what_their_own_functions_return() -> None:
+    shelf = Listed(ref("art_1"))
+    context = await made(Sources(artifacts=shelf), MINE, artifact_ids=["art_1", "gone"])
+    resolved = await resolve_input_artifacts(shelf, MINE, ids=["art_1", "gone"])
+    assert context.input_artifacts == resolved.views
+    assert context.facts.inputs == resolved.facts
+    assert context.session_artifacts == project_session_artifacts([ref("art_1")])
+    unlisted = await made(Sources(artifacts=shelf), MINE, manifest=False)
+    assert (unlisted.session_artifacts, unlisted.input_artifacts) == (None, None)

@@ -208,18 +208,6 @@ def test_c116_an_unknown_mode_and_a_negative_limit_are_no_agent(member: dict[str
         spec(memory=member)
 
 
-LATER = [
-    Case("uploads", {"attachments_policy": {"max_bytes": 1}}, ("/attachments_policy",)),
-]
-
-
-@pytest.mark.parametrize("case", LATER, ids=lambda case: case.id)
-def test_what_this_release_cannot_do_yet_is_refused(case: Case) -> None:
-    found = faults_of(spec(**case.members), AROUND)
-    assert tuple(fault.pointer for fault in found) == case.pointers
-    assert all(fault.detail.endswith("is not supported by this release yet") for fault in found)
-
-
 @pytest.mark.parametrize(
     ("strategy", "history", "pointers"),
     [
