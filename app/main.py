@@ -142,7 +142,7 @@ async def open_house(
         opening = _open_store(
             settings, process, seal=sealer(key), summarizers=summarizers, migrate=migrate
         )
-        embedder = await stack.enter_async_context(_embedder(settings))
+        embedder = await stack.enter_async_context(open_embedder(settings))
         store = await (await stack.enter_async_context(opening)).recalling(embedder)
         database = store.database
         statements = await _statements(key, store, clock)
@@ -246,7 +246,7 @@ async def _toolbox(
 
 
 @asynccontextmanager
-async def _embedder(settings: Settings) -> AsyncIterator[ContractEmbedder]:
+async def open_embedder(settings: Settings) -> AsyncIterator[ContractEmbedder]:
     """The operator's endpoint, or the vectors that come with the service."""
     if settings.embeddings_url is None or settings.embeddings_model is None:
         yield ContractEmbedder(WordLlamaVectors())

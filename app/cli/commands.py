@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, NoReturn
 
@@ -50,6 +51,13 @@ def turngate(
     ] = False,
 ) -> None:
     """Runs AI agents' turns behind a gate."""
+
+
+class Rebuilt(StrEnum):
+    """What is made anew."""
+
+    PROJECTIONS = "projections"
+    MEMORY = "memory"
 
 
 Migrate = Annotated[bool, typer.Option("--migrate/--no-migrate", help="Migrate first.")]
@@ -143,13 +151,25 @@ def migrate() -> None:
 
 @app.command()
 def rebuild(
+    what: Annotated[
+        Rebuilt, typer.Argument(help="The projections, or the vectors of remembered turns.")
+    ] = Rebuilt.PROJECTIONS,
     conversation: Annotated[str | None, typer.Option(help="Only this conversation.")] = None,
     repair: Annotated[bool, typer.Option("--repair", help="Put what differs right.")] = False,
 ) -> None:
-    """Compare the projections with the log: exit 0 equal or repaired, 1 different."""
+    """Compare the projections with the log: exit 0 equal or repaired, 1 different.
+
+    Of memory: embed every turn that the embedder of the settings has not embedded.
+    """
     settings = _settings()
     import asyncio
 
+    if what is Rebuilt.MEMORY:
+        from app.cli.remembering import embed_anew
+
+        with _told():
+            print(f"{asyncio.run(embed_anew(settings))} turns were embedded")
+        return
     from app.cli.rebuilding import differences, told
 
     with _told():

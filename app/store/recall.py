@@ -6,16 +6,18 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from app.errors import Misconfigured
+from app.ids import Identity
 from app.runctx.memory import EmptyQuery, SearchResult, TurnHit
 from app.store.connections import borrowed
 from app.store.memory_turns import TURN_COLUMNS, turn_of
-from app.store.texts import escape
+from app.store.texts import escape, unescape
 from app.store.vectors import DEFAULT_TOP_K, StoreVectors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from app.ids import Identity
+    import asyncpg
+
     from app.runctx.memory import ConversationTurn, RecallScope
     from app.runctx.ports import Embedder
     from app.store.connections import Connection, Pool
@@ -39,6 +41,18 @@ _UNINDEXED: Final = """
 SELECT count(*) FROM memory_turns AS turns
 WHERE tenant = $1 AND principal = $2 AND ($3::text IS NULL OR conversation_id = $3)
     AND """ + NOT_INDEXED.replace("EMBEDDER", "$4")
+
+# Keeps a turn from being forgotten while its vector is stored.
+_HOLD_TURN: Final = """
+SELECT 1 FROM memory_turns WHERE tenant = $1 AND turn_id = $2 FOR SHARE"""
+# All tenants' turns that this embedder has not embedded, a page at a time.
+_WITHOUT_VECTOR: Final = (
+    """
+SELECT tenant, principal, COLUMNS FROM memory_turns AS turns
+WHERE (tenant, turn_id) > ($1, $2) AND """
+    + NOT_INDEXED.replace("EMBEDDER", "$3")
+    + " ORDER BY tenant, turn_id LIMIT 100"
+).replace("COLUMNS", TURN_COLUMNS)
 
 
 class StoreRecall:
@@ -78,6 +92,34 @@ class StoreRecall:
         await self._vectors.put(
             connection, identity, turn.turn_id, at=turn.at or _BEGINNING, vector=vector
         )
+
+    async def rebuild(self) -> int:
+        """Embed every turn that this embedder has not embedded; how many there were.
+
+        A turn that is forgotten meanwhile is passed over. Raises EmbeddingFailed.
+        """
+        done, last = 0, ("", "")
+        while rows := await self._without_vector(last):
+            for row in rows:
+                last = (row["tenant"], row["turn_id"])
+                done += await self._embedded_anew(row)
+        return done
+
+    async def _without_vector(self, last: tuple[str, str]) -> Sequence[asyncpg.Record]:
+        async with borrowed(self._pool) as connection:
+            return await connection.fetch(_WITHOUT_VECTOR, *last, self._embedder.id)
+
+    async def _embedded_anew(self, row: asyncpg.Record) -> bool:
+        turn = turn_of(row)
+        owner = Identity(unescape(row["tenant"]), unescape(row["principal"]), turn.session)
+        vector = await self.vector(owner, turn)
+        if vector is None:
+            return False
+        async with borrowed(self._pool) as connection, connection.transaction():
+            if await connection.fetchval(_HOLD_TURN, row["tenant"], row["turn_id"]) is None:
+                return False
+            await self.keep(connection, owner, turn, vector)
+        return True
 
     async def search(
         self, identity: Identity, query: str, *, top_k: int, scope: RecallScope

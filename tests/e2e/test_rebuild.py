@@ -29,6 +29,7 @@ async def test_a_projection_that_differs_is_told_and_repaired(tmp_path: Path) ->
         told = place.run("rebuild")
         repaired = place.run("rebuild", "--repair")
         again = place.run("rebuild")
+        memory = place.run("rebuild", "memory")
         await owner.close()
     place_told = f"runs {run_id}: answer, steps\n"
     assert (told.returncode, told.stdout) == (
@@ -37,6 +38,13 @@ async def test_a_projection_that_differs_is_told_and_repaired(tmp_path: Path) ->
     )
     assert (repaired.returncode, repaired.stdout) == (0, place_told + "repaired\n")
     assert again.returncode == 0
+    assert (memory.returncode, memory.stdout) == (0, "0 turns were embedded\n")
+
+
+def test_memory_of_a_database_that_was_never_migrated_cannot_be_embedded(tmp_path: Path) -> None:
+    done = Place(tmp_path).run("rebuild", "memory")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "vector" in done.stderr
 
 
 def a_finished_run(place: Place, address: str) -> str:
