@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from app.log.envelope import wire_time
 from app.service.revocations import POLL_S, RevokedTokens
 from app.store.revocations import StoreRevocations
 from tests.support.api_world import problem
@@ -17,7 +19,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 NOON = "2026-11-29T12:00:00Z"
-LATER = "2026-11-29T12:00:01.000Z"
 
 
 async def revoke(streaming: Served, **body: Any) -> None:
@@ -26,6 +27,11 @@ async def revoke(streaming: Served, **body: Any) -> None:
         answer = await http.post("/v1/revocations", json=body)
     assert (answer.status_code, answer.content) == (204, b"")
     await streaming.edge.access.revoked.refresh()
+
+
+def before(streaming: Served, seconds: int) -> str:
+    """So many seconds after the tokens of the test were issued."""
+    return wire_time(streaming.clock.now() + timedelta(seconds=seconds))
 
 
 async def status(streaming: Served, token: str) -> int:
@@ -48,26 +54,25 @@ async def test_a_token_is_refused_by_its_id(streaming: Served) -> None:
 
 
 async def test_all_of_a_subject_from_before_a_time_are_refused(streaming: Served) -> None:
-    """Tokens of this world are issued at noon."""
     bob, alice = streaming.token("bob"), streaming.token()
-    await revoke(streaming, sub="bob", before=NOON)
+    await revoke(streaming, sub="bob", before=before(streaming, -1))
     assert await status(streaming, bob) == 200
-    await revoke(streaming, sub="bob", before=LATER)
+    await revoke(streaming, sub="bob", before=before(streaming, 1))
     assert await status(streaming, bob) == 401
     assert await status(streaming, alice) == 200
     # What was refused is never let in again.
-    await revoke(streaming, sub="bob", before=NOON)
+    await revoke(streaming, sub="bob", before=before(streaming, -1))
     assert await status(streaming, bob) == 401
 
 
 async def test_a_revocation_reaches_no_other_tenant(streaming: Served) -> None:
     elsewhere = streaming.token("carol", tenant=f"{streaming.tenant}-2")
-    await revoke(streaming, sub="carol", before=LATER)
+    await revoke(streaming, sub="carol", before=before(streaming, 1))
     assert await status(streaming, elsewhere) == 200
 
 
 async def test_another_process_knows_what_was_revoked_before_it_began(streaming: Served) -> None:
-    await revoke(streaming, sub="dave", before=LATER)
+    await revoke(streaming, sub="dave", before=before(streaming, 1))
     who = await streaming.edge.access._recognised(streaming.token("dave"))
     fresh = RevokedTokens(StoreRevocations(streaming.store.pool), streaming.clock)
     assert not fresh.covers(who)
@@ -107,14 +112,14 @@ async def test_an_open_event_stream_ends(streaming: Served) -> None:
 
 
 async def test_the_tenants_log_tells_it(streaming: Served) -> None:
-    jti = new_id("tok")
+    jti, ends = new_id("tok"), before(streaming, 1)
     await revoke(streaming, jti=jti)
-    await revoke(streaming, sub="erin", before=LATER)
+    await revoke(streaming, sub="erin", before=ends)
     async with streaming.http(streaming.token("root", scopes=("admin",))) as http:
         items = (await http.get("/v1/audit/events", params={"limit": 1000})).json()["items"]
     told = [item["data"] for item in items if item["type"] == "token.revoked"]
     assert {"resource": {"jti": jti}, "by": "root"} in told
-    assert {"resource": {"sub": "erin", "before": LATER}, "by": "root"} in told
+    assert {"resource": {"sub": "erin", "before": ends}, "by": "root"} in told
 
 
 async def test_only_an_administrator_revokes(streaming: Served) -> None:

@@ -44,7 +44,7 @@ OPENS = {
         "register_key list_keys revoke_key prepare_passkey register_passkey list_passkeys "
         "revoke_passkey"
     ),
-    "memory:read": "get_memory",
+    "memory:read": "get_memory search_memory",
     "artifacts:write": "create_artifact delete_artifact",
     "admin": "reset_keys list_audit_events revoke_tokens",
 }
