@@ -110,7 +110,7 @@ def test_an_answer_without_a_question_is_found() -> None:
     assert found == "no sound question.asked for this answer stands before it"
 
 
-@pytest.mark.parametrize("private", [None, b"\xff", stated()[:-2] + b"AA"])
+@pytest.mark.parametrize("private", [None, b"\xff", stated()[:-86] + b"A" * 86])
 def test_bytes_that_the_service_did_not_sign_are_found(private: bytes | None) -> None:
     found = asked().problem("question.answered", ANSWERED, private) or ""
     assert found.startswith("the signed answer does not hold: ")
