@@ -39,6 +39,7 @@ ANSWERS: Final[dict[str, Answer]] = {
     "decision.duplicate": Answer(409, "This approver has decided already"),
     "question.answered": Answer(409, "The question has its answer"),
     "key.taken": Answer(409, "The key is registered already"),
+    "memory.embedder_mismatch": Answer(409, "The turns were embedded otherwise"),
     "idempotency.mismatch": Answer(409, "The key was used for another request"),
     "idempotency.in_progress": Answer(409, "The first request with the key is still running"),
     "agent.changed": Answer(412, "The agent has changed"),
@@ -67,6 +68,7 @@ ANSWERS: Final[dict[str, Answer]] = {
     "rate.limited": Answer(429, "Too many requests", CloseCode.TOO_MANY),
     "quota.open_runs": Answer(429, "Too many open runs"),
     "internal": Answer(500, "Something went wrong here", CloseCode.INTERNAL),
+    "memory.embedding_failed": Answer(503, "The query cannot be embedded just now"),
     "unavailable": Answer(503, "The service cannot answer just now", CloseCode.SLOW),
 }
 

@@ -40,6 +40,8 @@ class SemanticDisabled(TurngateError):
 class EmbedderMismatch(TurngateError):
     """The turns in scope have vectors of another embedder only."""
 
+    code: ClassVar[str] = "memory.embedder_mismatch"
+
     def __init__(self, wanted: str, found: str) -> None:
         super().__init__(
             f"turns were embedded by {found!r} and not by {wanted!r}: run turngate rebuild memory"
@@ -48,6 +50,8 @@ class EmbedderMismatch(TurngateError):
 
 class EmbeddingFailed(TurngateError):
     """Texts have no sound vectors: nothing is stored or compared then. Never shows a text."""
+
+    code: ClassVar[str] = "memory.embedding_failed"
 
 
 class MemoryStateMismatch(TurngateError):

@@ -24,9 +24,16 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
+@pytest.fixture
+def embedder(tenant: str) -> PlayedEmbedder:
+    return PlayedEmbedder(f"api-{tenant}", ("deploy", "cake"))
+
+
 @pytest_asyncio.fixture(loop_scope="session")
-async def recalling(shared_store: Store, tenant: str) -> AsyncIterator[ApiWorld]:
-    store = await shared_store.recalling(PlayedEmbedder(f"api-{tenant}", ("deploy", "cake")))
+async def recalling(
+    shared_store: Store, tenant: str, embedder: PlayedEmbedder
+) -> AsyncIterator[ApiWorld]:
+    store = await shared_store.recalling(embedder)
     async with api_world(store) as opened:
         yield replace(opened, tenant=f"api-recall-{tenant}")
 
@@ -99,6 +106,32 @@ async def test_who_may_search_for_what(recalling: ApiWorld) -> None:
     assert pointers(blank) == ["/q"]
     for query in ("", "?q=a&top_k=51", "?q=a&top_k=-1"):
         problem(await alice.get(f"{place}{query}"), 422, "request.invalid")
+
+
+async def test_an_embedder_that_fails_is_asked_again_later(
+    recalling: ApiWorld, embedder: PlayedEmbedder
+) -> None:
+    alice = recalling.person()
+    _, place = await remembering(alice, "deploy")
+    embedder.is_broken = True
+    refused = await alice.get(f"{place}?q=deploy")
+    problem(refused, 503, "memory.embedding_failed")
+    assert refused.headers["retry-after"] == "2"
+
+
+async def test_turns_of_another_embedder_ask_for_the_command_that_embeds_them(
+    recalling: ApiWorld, embedder: PlayedEmbedder, tenant: str
+) -> None:
+    alice = recalling.person()
+    _, place = await remembering(alice, "deploy")
+    other = PlayedEmbedder(f"other-{tenant}", ("deploy", "cake"))
+    async with api_world(await recalling.store.recalling(other)) as opened:
+        later = replace(opened, tenant=recalling.tenant).person()
+        refused = problem(await later.get(f"{place}?q=deploy"), 409, "memory.embedder_mismatch")
+    assert refused["detail"] == (
+        f"turns were embedded by 'api-{tenant}' and not by 'other-{tenant}': "
+        "run turngate rebuild memory"
+    )
 
 
 async def test_c116_without_vectors_the_agent_is_refused(world: ApiWorld) -> None:
