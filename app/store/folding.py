@@ -8,6 +8,7 @@ some worker takes the range. Everything needed to go on is in Postgres.
 from __future__ import annotations
 
 import asyncio
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -84,13 +85,12 @@ class Folding:
 
     async def look(self) -> None:
         """Take the oldest range of each session that waits, and fold it."""
-        try:
+        waiting: Sequence[Scope] = ()
+        with _left_to_the_next_tick():
             async with borrowed(self._pool) as connection:
                 waiting = await memory_state.waiting(
                     connection, claim_s=self.claim_s, most=SESSIONS_A_TICK
                 )
-        except StoreUnavailable:
-            return  # The next tick looks again.
         await asyncio.gather(*map(self._look_at, waiting))
 
     async def fold(self, claim: FoldClaim) -> None:
@@ -104,10 +104,9 @@ class Folding:
             log.warning("memory.fold_failed", kind=type(error).__name__)
 
     async def _look_at(self, scope: Scope) -> None:
-        try:
+        claim = None
+        with _left_to_the_next_tick():
             claim = await self._taken(scope)
-        except StoreUnavailable:
-            return
         if claim is not None:
             await self.fold(claim)
 
@@ -157,6 +156,17 @@ class Folding:
             # The text of an exception may quote a turn, so only its kind is logged.
             log.warning("memory.summary_failed", kind=type(error).__name__)
             return ""
+
+
+@contextmanager
+def _left_to_the_next_tick() -> Iterator[None]:
+    """A look that fails ends no other: neither those at other sessions, nor those to come."""
+    try:
+        yield
+    except StoreUnavailable:
+        pass
+    except Exception as error:  # noqa: BLE001 - the root of a task: whatever it is, others go on
+        log.warning("memory.look_failed", kind=type(error).__name__)
 
 
 def _texts(turn: ConversationTurn) -> Iterator[str]:

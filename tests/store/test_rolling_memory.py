@@ -308,3 +308,23 @@ async def test_a_state_is_put_back_with_summary_and_queue(
     assert (copy.summary, copy.folded_through, copy.pending) == ("1 2", 2, state.pending)
     await folding.look()
     assert (await shown(memory, there))[0] == "1 2 3"
+
+
+async def test_a_session_that_cannot_be_read_keeps_no_other_waiting(
+    store: Store, memory: RollingMemory, who: Identity, notes: Notes
+) -> None:
+    unwell = replace(who, session="unwell")
+    await add(memory, unwell, *range(1, 6))
+    await store.pool.execute(
+        "UPDATE memory_state SET health = 'unwell' WHERE tenant = $1", who.tenant
+    )
+    await add(memory, who, *range(1, 6))
+    await aged(store, who)
+    folding = Folding(store.pool, notes.of, FoldTimes(tick_s=0.01))
+    with capture_logs() as logs:
+        async with running(folding):
+            await notes.asked.wait()
+            assert (await shown(memory, who))[0] == "1"
+    assert ("memory.look_failed", "ValueError") in [
+        (entry["event"], entry.get("kind")) for entry in logs
+    ]
