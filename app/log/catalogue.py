@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from app.log import approvals, attachments, audit, calls, runs
+from app.log import approvals, attachments, audit, calls, grants, runs
 from app.log.payload import Payload
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-_MODULES = (runs, attachments, calls, approvals, audit)
+_MODULES = (runs, attachments, calls, approvals, audit, grants)
 
 
 def _tagged() -> dict[str, type[Payload]]:

@@ -3,8 +3,8 @@
 It depends on ports; `app.main` chooses the adapters. No FastAPI, no SQL and no adapter is
 imported here. Where to look:
 
-- what all of it rests on: `ports` (with `skill_ports`, `memory_ports` and `key_ports`), `clock`,
-  `caller`, `requests`, `refusals`, `reach`
+- what all of it rests on: `ports` (with `skill_ports`, `memory_ports`, `key_ports` and
+  `grant_ports`), `clock`, `caller`, `requests`, `refusals`, `reach`
 - what the service signs itself: `statements`
 - who gets in: `access`, `revocations`, `rates`, and on one's own machine `development`
 - the use cases, a noun each: `agents` (with `agent_spec` and `agent_check`), `runs`

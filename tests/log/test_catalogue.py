@@ -28,7 +28,7 @@ TABLE = """
     run.completed run.failed run.cancelled log.sealed
     key.registered key.revoked passkey.registered passkey.revoked keys.reset
     agent.saved agent.deleted mcp.saved mcp.deleted
-    token.revoked
+    grant.enrolled grant.revoked grant.suspended token.revoked
 """
 
 LINES = GOLDEN.read_bytes().splitlines()

@@ -1,0 +1,30 @@
+"""What the service needs of remembered grants: parts of the ports of `ports`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from app.log.grants import GrantRecord, GrantUse
+    from app.log.queries import Page
+
+
+class GrantReads(Protocol):
+    """Reads of a tenant's remembered grants."""
+
+    async def live_grants(
+        self, principal: str, agent: str, at: datetime
+    ) -> tuple[GrantRecord, ...]:
+        """The grants of that principal and agent that are active then, newest first.
+
+        Read anew at each start and resume of a run: what is revoked serves at once no more.
+        """
+        ...
+
+    async def grant(self, grant_id: str) -> GrantRecord | None: ...
+    async def grants(self, principal: str, page: Page) -> list[GrantRecord]: ...
+    async def grant_uses(self, grant_id: str, limit: int) -> list[GrantUse]:
+        """Where the grant let a call run, newest first."""
+        ...

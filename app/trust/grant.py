@@ -1,0 +1,188 @@
+"""Remembered grants as their principal signs them: what one covers, and how it is taken back.
+
+A principal consents, with a passkey, to one tool of one agent keeping named capabilities although
+its context is tainted (turn.md 6.8). The platform cannot mint a grant: what it serves is what the
+signed bytes say. Each text has a `typ` of its own, so neither passes for the other, or for a
+decision. Times are unix seconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from typing import Annotated, Final, Generic, Literal, TypeVar
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
+
+from app.engine.arguments import canonical_bytes
+from app.policy.constraints import Constraint, ConstraintOp
+from app.trust import base64url
+from app.trust.documents import read_model, read_object
+from app.trust.passkey import PasskeyProof, read_proof
+from app.trust.refusal import Refused
+
+CEREMONY_S: Final = 600
+SKEW_S: Final = 60
+NONCE_BYTES: Final = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coverage:
+    """What a grant is for, and all that it is for; `agent` is the routine, by its name.
+
+    Where anything of it is other than it was signed, the grant does not serve.
+    """
+
+    tenant: str
+    principal: str
+    agent: str
+    tool: str
+    tool_definition_digest: str
+    capabilities: tuple[str, ...]
+    constraints: tuple[Constraint, ...] = ()
+
+    @property
+    def sha256(self) -> str:
+        """The coverage hash. Raises ValueError where no JSON says that."""
+        return sha256(canonical_bytes(asdict(self))).hexdigest()
+
+
+class GrantConstraint(BaseModel):
+    """What the argument at `pointer` of a covered call must be."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
+
+    pointer: str
+    op: ConstraintOp
+    value: JsonValue
+
+    def constraint(self) -> Constraint:
+        """What a call is held against. Raises ValueError where it could never be judged."""
+        return Constraint(self.pointer, self.op, self.value)
+
+
+def _judgeable(constraint: GrantConstraint) -> GrantConstraint:
+    constraint.constraint()
+    return constraint
+
+
+def _nonce(text: str) -> str:
+    if len(base64url.decode(text) or b"") != NONCE_BYTES:
+        raise ValueError(f"must be base64url of {NONCE_BYTES} bytes")
+    return text
+
+
+# Up to the last second of the year 9999: beyond it no timestamp can be made of the field.
+_Seconds = Annotated[int, Field(ge=0, le=253_402_300_799)]
+
+
+class _Signed(BaseModel):
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
+
+    # Not Literal[1], which takes `true` for 1.
+    v: Annotated[int, Field(ge=1, le=1)]
+    tenant: str
+    principal: str
+    nonce: Annotated[str, AfterValidator(_nonce)]
+    iat: _Seconds
+    exp: _Seconds
+
+
+class GrantPayload(_Signed):
+    """What is signed to enrol a grant that serves until `expires_at`."""
+
+    typ: Literal["turngate.grant"]
+    agent: str
+    tool: str
+    tool_definition_digest: str
+    capabilities: tuple[str, ...]
+    constraints: tuple[Annotated[GrantConstraint, AfterValidator(_judgeable)], ...]
+    expires_at: _Seconds
+
+    @property
+    def coverage(self) -> Coverage:
+        """What the grant is for."""
+        return Coverage(
+            tenant=self.tenant,
+            principal=self.principal,
+            agent=self.agent,
+            tool=self.tool,
+            tool_definition_digest=self.tool_definition_digest,
+            capabilities=self.capabilities,
+            constraints=tuple(each.constraint() for each in self.constraints),
+        )
+
+
+class RevocationPayload(_Signed):
+    """What is signed to take a grant back."""
+
+    typ: Literal["turngate.grant-revocation"]
+    grant_id: str
+    coverage_hash: str
+
+
+_P = TypeVar("_P", GrantPayload, RevocationPayload)
+
+
+@dataclass(frozen=True, slots=True)
+class Signable(Generic[_P]):
+    """A payload of sound form with its assertion, which nobody has verified yet."""
+
+    payload: _P
+    proof: PasskeyProof
+
+
+def build_grant(coverage: Coverage, *, expires_at: int, nonce: bytes, now: int) -> GrantPayload:
+    """The payload that enrols a grant, to be signed within ten minutes."""
+    fields = asdict(coverage) | {"expires_at": expires_at, "typ": "turngate.grant"}
+    return GrantPayload.model_validate(fields | _ceremony(nonce, now))
+
+
+def build_revocation(
+    coverage: Coverage, grant_id: str, *, nonce: bytes, now: int
+) -> RevocationPayload:
+    """The payload that takes a grant back, to be signed within ten minutes."""
+    fields = {
+        "typ": "turngate.grant-revocation",
+        "tenant": coverage.tenant,
+        "principal": coverage.principal,
+        "grant_id": grant_id,
+        "coverage_hash": coverage.sha256,
+    }
+    return RevocationPayload.model_validate(fields | _ceremony(nonce, now))
+
+
+def canonical_text(payload: GrantPayload | RevocationPayload) -> str:
+    """The text to sign."""
+    return canonical_bytes(payload.model_dump(mode="json")).decode()
+
+
+def read_signed(model: type[_P], proof: object) -> Signable[_P] | Refused:
+    """Everything about {`canonical`, `assertion`} that can be judged without the passkey."""
+    read = read_proof(proof)
+    if isinstance(read, Refused):
+        return read
+    payload = read_model(model, read.canonical)
+    if isinstance(payload, Refused):
+        return payload
+    if not 0 < payload.exp - payload.iat <= CEREMONY_S:
+        return Refused(f"exp must be 1 to {CEREMONY_S} seconds after iat")
+    return Signable(payload, read)
+
+
+def read_evidence(model: type[_P], evidence: bytes) -> Signable[_P] | Refused:
+    """A signed payload from the bytes that were kept of it."""
+    return read_signed(model, read_object(evidence))
+
+
+def lapse(payload: GrantPayload | RevocationPayload, *, now: int) -> str | None:
+    """Why the ceremony is out of its time at `now`, or None while it may be finished."""
+    if now > payload.exp:
+        return "the text to sign has expired"
+    if payload.iat > now + SKEW_S:
+        return f"iat must be at most {SKEW_S} seconds ahead"
+    return None
+
+
+def _ceremony(nonce: bytes, now: int) -> dict[str, object]:
+    return {"v": 1, "nonce": base64url.encode(nonce), "iat": now, "exp": now + CEREMONY_S}
