@@ -97,6 +97,12 @@ class ConversationTurn:
     artifacts_shown: tuple[str, ...] = ()
     artifacts_hidden: tuple[str, ...] = ()
 
+    @property
+    def embedded_text(self) -> str:
+        """What of it is embedded: both sides, or the one that is not blank; else nothing."""
+        sides = (self.user_message, self.assistant_response)
+        return "\n".join(side for side in sides if side.strip())
+
 
 @dataclass(frozen=True, slots=True)
 class TurnWritten:

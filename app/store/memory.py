@@ -46,7 +46,7 @@ class RecallOfTurns(Protocol):
         identity: Identity,
         turn: ConversationTurn,
         vector: Sequence[float],
-    ) -> None:
+    ) -> bool:
         """Store the vector of a turn in the transaction that stores the turn."""
         ...
 

@@ -39,11 +39,11 @@ _KNOWN: Final = (
 # Retention may have taken the last turn; a number that was folded is not given again.
 _ADD: Final = """
 INSERT INTO memory_turns (tenant, principal, conversation_id, seq, turn_id, run_id, user_message,
-    assistant_response, trust, digest, artifacts_shown, artifacts_hidden, at)
+    assistant_response, trust, digest, artifacts_shown, artifacts_hidden, at, embedded_by)
 SELECT $1, $2, $3, 1 + greatest(
         (SELECT max(seq) FROM memory_turns WHERE SCOPE),
         (SELECT max(folded_through) FROM memory_state WHERE SCOPE), 0),
-    coalesce(nullif($4, ''), 'mem_' || gen_random_uuid()), $5, $6, $7, $8, $9, $10, $11, $12
+    coalesce(nullif($4, ''), 'mem_' || gen_random_uuid()), $5, $6, $7, $8, $9, $10, $11, $12, $13
 RETURNING seq, turn_id""".replace("SCOPE", _SCOPE)
 _NEWEST: Final = """
 SELECT COLUMNS FROM memory_turns WHERE SCOPE ORDER BY seq DESC LIMIT $4""".replace(
@@ -65,6 +65,17 @@ WHERE SCOPE AND seq BETWEEN $4 AND $5 ORDER BY seq DESC""".replace("SCOPE", _SCO
 _COUNT: Final = """
 SELECT count(*) FROM memory_turns
 WHERE SCOPE AND seq > $4 AND ($5::bigint IS NULL OR seq < $5)""".replace("SCOPE", _SCOPE)
+_EMBEDDED: Final = """
+UPDATE memory_turns SET embedded_by = $5
+WHERE SCOPE AND turn_id = $4 RETURNING turn_id""".replace("SCOPE", _SCOPE)
+# Two ranges of the index beside the embedder's own, which is nearly all of it.
+_UNINDEXED: Final = """
+SELECT sum(turns)::bigint FROM (
+    SELECT count(*) AS turns FROM memory_turns WHERE OWNED AND embedded_by < $4
+    UNION ALL SELECT count(*) FROM memory_turns WHERE OWNED AND embedded_by > $4
+) AS ranges""".replace(
+    "OWNED", "tenant = $1 AND principal = $2 AND ($3::text IS NULL OR conversation_id = $3)"
+)
 _TAKEN: Final = "SELECT turn_id FROM memory_turns WHERE tenant = $1 AND turn_id = ANY($2::text[])"
 _FORGET: Final = "DELETE FROM memory_turns WHERE SCOPE".replace("SCOPE", _SCOPE)
 _FORGET_STATE: Final = "DELETE FROM memory_state WHERE SCOPE".replace("SCOPE", _SCOPE)
@@ -127,6 +138,7 @@ async def added(connection: Connection, scope: Scope, turn: ConversationTurn) ->
         escape_all(turn.artifacts_shown),
         escape_all(turn.artifacts_hidden),
         turn.at,
+        "" if turn.embedded_text else None,
     )
     assert row is not None  # noqa: S101 - an INSERT of one row returns it or raises
     return row["seq"], unescape(row["turn_id"])
@@ -156,6 +168,20 @@ async def count_between(
 ) -> int:
     """How many turns lie between these numbers, which do not count; None is no bound."""
     found: int = await connection.fetchval(_COUNT, *scope, after, before)
+    return found
+
+
+async def embedded(connection: Connection, scope: Scope, turn_id: str, embedder: str) -> bool:
+    """Say whose vector the turn has, and keep the turn as it is; False where it is not there."""
+    found = await connection.fetchval(_EMBEDDED, *scope, escape(turn_id), embedder)
+    return found is not None
+
+
+async def unindexed(
+    connection: Connection, owner: tuple[str, str], session: str | None, embedder: str
+) -> int:
+    """How many turns have text and no vector of the embedder; without a session, of all."""
+    found: int = await connection.fetchval(_UNINDEXED, *owner, session, embedder)
     return found
 
 

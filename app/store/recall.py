@@ -9,7 +9,7 @@ from app.errors import Misconfigured
 from app.ids import Identity
 from app.runctx.memory import EmptyQuery, SearchResult, TurnHit
 from app.store.connections import borrowed
-from app.store.memory_turns import TURN_COLUMNS, turn_of
+from app.store.memory_turns import TURN_COLUMNS, embedded, scope_of, turn_of, unindexed
 from app.store.texts import escape, unescape
 from app.store.vectors import DEFAULT_TOP_K, StoreVectors
 
@@ -31,28 +31,11 @@ SELECT COLUMNS FROM memory_turns
 WHERE tenant = $1 AND principal = $2 AND turn_id = ANY($3::text[])""".replace(
     "COLUMNS", TURN_COLUMNS
 )
-# What is blank to `embedded_text`, as far as bytes tell: such a turn never has a vector.
-NOT_INDEXED: Final = r"""
-octet_length(btrim(user_message || assistant_response, '\x090a0b0c0d20'::bytea)) > 0
-AND NOT EXISTS (SELECT FROM memory_vectors AS vectors
-    WHERE vectors.tenant = turns.tenant AND vectors.turn_id = turns.turn_id
-        AND vectors.embedder = EMBEDDER)"""
-_UNINDEXED: Final = """
-SELECT count(*) FROM memory_turns AS turns
-WHERE tenant = $1 AND principal = $2 AND ($3::text IS NULL OR conversation_id = $3)
-    AND """ + NOT_INDEXED.replace("EMBEDDER", "$4")
-
-# Keeps a turn from being forgotten while its vector is stored.
-_HOLD_TURN: Final = """
-SELECT 1 FROM memory_turns WHERE tenant = $1 AND turn_id = $2 FOR SHARE"""
 # All tenants' turns that this embedder has not embedded, a page at a time.
-_WITHOUT_VECTOR: Final = (
-    """
-SELECT tenant, principal, COLUMNS FROM memory_turns AS turns
-WHERE (tenant, turn_id) > ($1, $2) AND """
-    + NOT_INDEXED.replace("EMBEDDER", "$3")
-    + " ORDER BY tenant, turn_id LIMIT 100"
-).replace("COLUMNS", TURN_COLUMNS)
+_WITHOUT_VECTOR: Final = """
+SELECT tenant, principal, COLUMNS FROM memory_turns
+WHERE (tenant, turn_id) > ($1, $2) AND embedded_by <> $3
+ORDER BY tenant, turn_id LIMIT 100""".replace("COLUMNS", TURN_COLUMNS)
 
 
 class StoreRecall:
@@ -75,10 +58,9 @@ class StoreRecall:
 
     async def vector(self, identity: Identity, turn: ConversationTurn) -> Sequence[float] | None:
         """The turn's vector, None where there is nothing to embed. Raises EmbeddingFailed."""
-        text = embedded_text(turn)
-        if not text:
+        if not turn.embedded_text:
             return None
-        [vector] = await self._embedder.embed([text], identity=identity)
+        [vector] = await self._embedder.embed([turn.embedded_text], identity=identity)
         return vector
 
     async def keep(
@@ -87,11 +69,15 @@ class StoreRecall:
         identity: Identity,
         turn: ConversationTurn,
         vector: Sequence[float],
-    ) -> None:
-        """Store the vector of a turn in the transaction that stores the turn."""
+    ) -> bool:
+        """Store the vector of a stored turn; False where the turn was forgotten meanwhile."""
+        scope, turn_id = scope_of(identity), turn.turn_id
+        if not await embedded(connection, scope, turn_id, self._embedder.id):
+            return False
         await self._vectors.put(
-            connection, identity, turn.turn_id, at=turn.at or _BEGINNING, vector=vector
+            connection, identity, turn_id, at=turn.at or _BEGINNING, vector=vector
         )
+        return True
 
     async def rebuild(self) -> int:
         """Embed every turn that this embedder has not embedded; how many there were.
@@ -116,10 +102,7 @@ class StoreRecall:
         if vector is None:
             return False
         async with borrowed(self._pool) as connection, connection.transaction():
-            if await connection.fetchval(_HOLD_TURN, row["tenant"], row["turn_id"]) is None:
-                return False
-            await self.keep(connection, owner, turn, vector)
-        return True
+            return await self.keep(connection, owner, turn, vector)
 
     async def search(
         self, identity: Identity, query: str, *, top_k: int, scope: RecallScope
@@ -133,15 +116,9 @@ class StoreRecall:
         owner = escape(identity.tenant), escape(identity.user)
         session = escape(identity.session) if scope == "session" else None
         async with borrowed(self._pool) as connection:
-            unindexed = await connection.fetchval(_UNINDEXED, *owner, session, self._embedder.id)
+            missing = await unindexed(connection, owner, session, self._embedder.id)
             hits = await _hits(connection, owner, near)
-        return SearchResult(hits, most, unindexed)
-
-
-def embedded_text(turn: ConversationTurn) -> str:
-    """What of a turn is embedded: both sides, or the one that is not blank; else nothing."""
-    sides = (turn.user_message, turn.assistant_response)
-    return "\n".join(side for side in sides if side.strip())
+        return SearchResult(hits, most, missing)
 
 
 async def _hits(

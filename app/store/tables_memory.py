@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, ClassVar
 
-from sqlalchemy import DateTime, Index, SmallInteger, UniqueConstraint, func
+from sqlalchemy import DateTime, Index, SmallInteger, Text, UniqueConstraint, func
 from sqlalchemy import text as sql
 from sqlmodel import Field, SQLModel
 
@@ -13,7 +13,10 @@ from app.store.table_base import NO_SEQUENCE, document, not_empty, number, octet
 
 
 class MemoryTurn(SQLModel, table=True):
-    """A finished exchange. Its texts are bytes, for a lone surrogate is no text to Postgres."""
+    """A finished exchange. Its texts are bytes, for a lone surrogate is no text to Postgres.
+
+    `embedded_by` is whose vector it has: nobody's yet where empty, NULL where nothing is to embed.
+    """
 
     __tablename__: ClassVar[str] = "memory_turns"
     __table_args__ = (
@@ -26,6 +29,7 @@ class MemoryTurn(SQLModel, table=True):
             postgresql_where=sql("run_id <> ''"),
         ),
         Index(None, "created_at"),
+        Index("ix_memory_turns_embedded", "tenant", "principal", "embedded_by", "conversation_id"),
     )
 
     tenant: str = text(key=True)
@@ -43,6 +47,9 @@ class MemoryTurn(SQLModel, table=True):
     at: datetime | None = time(null=True)
     created_at: datetime = Field(
         sa_type=DateTime(timezone=True), sa_column_kwargs={"server_default": func.now()}
+    )
+    embedded_by: str | None = Field(
+        sa_type=Text, nullable=True, sa_column_kwargs={"server_default": ""}
     )
 
 

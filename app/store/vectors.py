@@ -51,8 +51,9 @@ _COUNT: Final = """
 SELECT count(*) FROM (SELECT FROM memory_vectors
     WHERE SCOPE AND embedder = $4 LIMIT $5) AS few""".replace("SCOPE", _SCOPE)
 _OTHER: Final = "SELECT embedder FROM memory_vectors WHERE SCOPE LIMIT 1".replace("SCOPE", _SCOPE)
+# The subquery reads the text of the vector once: as a parameter it may be read again for each row.
 _NEAR: Final = """
-SELECT turn_id, at, embedding::vector({dimension}) <=> $4::text::vector AS distance
+SELECT turn_id, at, embedding::vector({dimension}) <=> (SELECT $4::text::vector) AS distance
 FROM memory_vectors WHERE SCOPE AND embedder = {embedder}""".replace("SCOPE", _SCOPE)
 # The order of the subquery is its own: without OFFSET the index might be read for the outer one.
 _BEST: Final = """
@@ -124,18 +125,24 @@ class StoreVectors:
         """
         where, most = _scope(identity, scope), top_k if top_k > 0 else DEFAULT_TOP_K
         asked = (*where, _text(vector), most)
-        async with borrowed(self._pool) as connection, connection.transaction():
+        async with borrowed(self._pool) as connection:
             rows = await connection.fetchval(_COUNT, *where, self._embedder, self._exact_rows + 1)
             if rows == 0:
                 await self._require_none(connection, where)
                 return []
             found: Sequence[asyncpg.Record] = ()
             if rows > self._exact_rows:
-                await connection.execute(_SCANNING, str(max(_LEAST_EF, 4 * most)))
-                found = await connection.fetch(_INDEXED.format(**self._literals), *asked)
+                found = await self._by_index(connection, asked, most)
             if len(found) < min(most, rows):
                 found = await connection.fetch(_EXACT.format(**self._literals), *asked)
         return [Near(row["turn_id"], float(row["score"])) for row in found]
+
+    async def _by_index(
+        self, connection: Connection, asked: tuple[object, ...], most: int
+    ) -> Sequence[asyncpg.Record]:
+        async with connection.transaction():
+            await connection.execute(_SCANNING, str(max(_LEAST_EF, 4 * most)))
+            return await connection.fetch(_INDEXED.format(**self._literals), *asked)
 
     async def _require_none(
         self, connection: Connection, where: tuple[str, str, str | None]

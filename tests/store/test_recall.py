@@ -167,7 +167,7 @@ async def test_c121_turns_from_before_are_counted(
 ) -> None:
     """C121: turns older than the mode are counted in `unindexed`."""
     window = store.memory(MemorySettings(strategy="truncation"), model="script")
-    for turn in (said("deploy then"), said(" ", "\n")):
+    for turn in (said("deploy then"), said(" ", "\n"), said("\u2003", "\u00a0")):
         await window.add_turn(who, turn)
     memory = await remembering(store, embedder)
     await memory.add_turn(who, said("deploy now"))
