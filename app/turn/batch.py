@@ -15,6 +15,7 @@ from app.log.calls import ToolSettled
 from app.turn.classify import classify
 from app.turn.delegation import within_caps
 from app.turn.execute import ResultOrder, execute
+from app.turn.gating import has_ended
 from app.turn.mutations import mutated
 from app.turn.reply import answer_executed, answer_settled, result_of
 from app.turn.transcript import Note
@@ -40,6 +41,7 @@ async def resolve_batch(ctx: TurnCtx, calls: Sequence[OpenCall]) -> list[Verdict
     notes_after = len(ctx.run.messages()) + 1
     waiting = within_caps(ctx, [await classify(ctx, call) for call in calls])
     while True:
+        waiting = [await _still_granted(ctx, verdict) for verdict in waiting]
         ready, waiting = _split(ctx, waiting)
         if not ready:
             break
@@ -82,6 +84,15 @@ def _split(
 def _needs_no_person(verdict: Settle | Start | Delegation) -> bool:
     """Whether the verdict may be acted on while a person decides on a sibling."""
     return isinstance(verdict, Settle) or verdict.is_ordered or verdict.is_read_only
+
+
+async def _still_granted(ctx: TurnCtx, verdict: Verdict) -> Verdict:
+    """The verdict, without a remembered grant that has ended since the turn read it."""
+    while isinstance(verdict, Start) and verdict.replay is not None:
+        if not await has_ended(ctx, verdict.replay):
+            break
+        verdict = await classify(ctx, verdict.call)
+    return verdict
 
 
 async def _reconsidered(ctx: TurnCtx, verdict: Verdict) -> Verdict:

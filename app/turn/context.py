@@ -17,7 +17,7 @@ from app.turn.ports import Fact
 from app.turn.result import EndedBy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from app.engine.agent_run import AgentRun
     from app.engine.messages import Message
@@ -146,6 +146,7 @@ class TurnCtx:
     denial_reprompts: int = 0
     denied_sigs: dict[tuple[str, bytes], str] = field(default_factory=dict)
     escape_hatch_fired: bool = False
+    ended_grants: set[str] = field(default_factory=set)
     grant_replays: list[GrantReplayClear] = field(default_factory=list)
     unattended_denials: list[UnattendedDenial] = field(default_factory=list)
     pending_approvals: list[PendingApproval] = field(default_factory=list)
@@ -176,11 +177,15 @@ class TurnCtx:
             return None
         return self.options.session_approved_tools.get(tool)
 
-    def remembered_grant(self, tool: str) -> RememberedGrant | None:
-        """The principal's remembered grant for a tool; a worker has no share in it."""
+    def remembered_grants(self, tool: str) -> Sequence[RememberedGrant]:
+        """The principal's grants for a tool that serve yet; a worker has no share in them."""
         if self.options.is_delegated_worker:
-            return None
-        return self.options.remembered_grants.get(tool)
+            return ()
+        return [
+            grant
+            for grant in self.options.remembered_grants.get(tool, ())
+            if grant.grant_ref not in self.ended_grants
+        ]
 
     def fact(
         self, payload: Payload, *, trust: Trust = Trust.UNSPECIFIED, private: bytes | None = None

@@ -13,6 +13,7 @@ from app.log.calls import CallGated
 from app.log.payload import CoveredBy
 from app.policy.capability import Capability, in_order
 from app.policy.gate import Allow, CallPolicy, Deny, Escalate, InjectContext, Modify, decide
+from app.policy.grants import serving_grant
 from app.turn.attempt import Raised, attempt
 from app.turn.ports import (
     DispatchDeny,
@@ -23,10 +24,13 @@ from app.turn.ports import (
 from app.turn.result import GrantReplayClear
 
 if TYPE_CHECKING:
+    from pydantic import JsonValue
+
     from app.engine.arguments import Arguments
     from app.log.calls import GateRule
     from app.policy.capability import CapabilitySet
     from app.policy.gate import GateOutcome, Transform
+    from app.policy.grants import RememberedGrant
     from app.turn.call import OpenCall
     from app.turn.context import TurnCtx
     from app.turn.ports import ToolDecision
@@ -91,7 +95,8 @@ async def gate(ctx: TurnCtx, call: OpenCall, args: Arguments) -> Gated:
     """Put one call to `decide()`, under the taint that holds now."""
     required = ctx.tools.required_capabilities(call.tool)
     policy, mutation = await _call_policy(ctx, call, args)
-    granted = _granted_with_grant(ctx, call.tool)
+    grant = _grant(ctx, call.tool, _to_run(args, mutation), required=required)
+    granted = _granted_under(ctx, grant)
     outcome = decide(required, granted, call_policy=policy, tool_name=call.tool)
     return Gated(
         call=call,
@@ -100,7 +105,7 @@ async def gate(ctx: TurnCtx, call: OpenCall, args: Arguments) -> Gated:
         required=required,
         missing=required - granted,
         sandbox_escalation=policy.sandbox_escalation,
-        replay=_replay(ctx, call, outcome, cleared=(required - ctx.granted) & granted),
+        replay=_replay(call, outcome, grant, cleared=(required - ctx.granted) & granted),
         mutation=mutation if isinstance(outcome, Modify | InjectContext) else None,
     )
 
@@ -170,23 +175,52 @@ async def _escapes_sandbox(ctx: TurnCtx, call: OpenCall, args: Arguments) -> boo
             return denied
 
 
-def _granted_with_grant(ctx: TurnCtx, tool: str) -> CapabilitySet:
-    grant = ctx.remembered_grant(tool)
+def _to_run(args: Arguments, mutation: Mutation | None) -> dict[str, JsonValue]:
+    """What constraints are held against: the arguments that are to run, rewritten ones included."""
+    return dict(mutation.args) if isinstance(mutation, DispatchModify) else args.value
+
+
+def _grant(
+    ctx: TurnCtx, tool: str, args: dict[str, JsonValue], *, required: CapabilitySet
+) -> RememberedGrant | None:
+    grants = ctx.remembered_grants(tool)
+    if not grants:
+        return None
+    return serving_grant(grants, args, required=required, now_ms=ctx.clock.now_ms())
+
+
+def _granted_under(ctx: TurnCtx, grant: RememberedGrant | None) -> CapabilitySet:
     if grant is None:
         return ctx.granted
     return ctx.agent.grant_policy.with_resilient(grant.covered).granted(ctx.tainted)
 
 
 def _replay(
-    ctx: TurnCtx, call: OpenCall, outcome: GateOutcome, *, cleared: CapabilitySet
+    call: OpenCall,
+    outcome: GateOutcome,
+    grant: RememberedGrant | None,
+    *,
+    cleared: CapabilitySet,
 ) -> GrantReplayClear | None:
     """The use of a grant that changed the verdict: the call runs, and without it would not."""
-    grant = ctx.remembered_grant(call.tool)
     if grant is None or not cleared or isinstance(outcome, Deny | Escalate):
         return None
     return GrantReplayClear(
         call.call_id, call.tool, grant.grant_ref, grant.coverage_hash, in_order(cleared)
     )
+
+
+async def has_ended(ctx: TurnCtx, replay: GrantReplayClear) -> bool:
+    """Whether the grant of a call that is about to run serves no more; it is remembered if so.
+
+    A turn may last long after its grants were read: what is taken back meanwhile counts, and so
+    does the end of a grant's time. A register that cannot answer ends the turn, not the rule.
+    """
+    register = ctx.options.grant_register
+    if register is None or await register.is_live(replay.grant_ref):
+        return False
+    ctx.ended_grants.add(replay.grant_ref)
+    return True
 
 
 def _rule(outcome: GateOutcome, policy: CallPolicy) -> GateRule:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from app.turn.ports import (
         Clock,
         DispatchRecorder,
+        GrantRegister,
         SharedFiles,
         ToolExecutor,
         ToolSpec,
@@ -142,7 +143,8 @@ class RunTurnOptions:
     stream_tx: TurnEventSender | None = None
     native_search_allowed: bool = False
     session_approved_tools: Mapping[str, SessionApproval] = field(default_factory=dict)
-    remembered_grants: Mapping[str, RememberedGrant] = field(default_factory=dict)
+    remembered_grants: Mapping[str, Sequence[RememberedGrant]] = field(default_factory=dict)
+    grant_register: GrantRegister | None = None
     unattended: bool = False
     escape_hatch: bool = False
     escalate_sandbox_denials: bool = False

@@ -294,6 +294,14 @@ class Clock(Protocol):
     async def sleep(self, seconds: float) -> None: ...
 
 
+class GrantRegister(Protocol):
+    """What became of remembered grants since the turn began (turn.md 6.8)."""
+
+    async def is_live(self, grant_ref: str) -> bool:
+        """Whether the grant is neither revoked nor suspended nor expired at this moment."""
+        ...
+
+
 MutationKind = Literal["input_rewrite", "context_injection", "result_redaction"]
 
 

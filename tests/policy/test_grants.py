@@ -16,7 +16,8 @@ from app.policy.capability import (
     CapabilitySet,
     parse_capabilities,
 )
-from app.policy.grants import GrantPolicy, RememberedGrant, SessionApproval
+from app.policy.constraints import Constraint
+from app.policy.grants import GrantPolicy, RememberedGrant, SessionApproval, serving_grant
 
 EGRESS = frozenset({Capability.ARBITRARY_EGRESS})
 MUTATE = frozenset({Capability.MUTATE_EXTERNAL})
@@ -96,3 +97,33 @@ FITS = (
 def test_a_session_approval_fits_what_its_decision_covered(case: Fit) -> None:
     approval = SessionApproval(case.covered, approval_id="appr_1")
     assert approval.fits(case.missing, cacheable=case.cacheable) is case.fits
+
+
+HOME = Constraint("/url", "url_prefix", "https://ours.example/in")
+BOTH = EGRESS | MUTATE
+WIDE = RememberedGrant(BOTH, "wide", "h1", (HOME,), 2_000)
+NARROW = RememberedGrant(EGRESS, "narrow", "h2")
+
+
+@dataclass(frozen=True)
+class Service:
+    id: str
+    url: str
+    now_ms: int
+    serving: str | None
+    grants: tuple[RememberedGrant, ...] = (NARROW, WIDE)
+
+
+SERVICES = (
+    Service("that-which-covers-most", "https://ours.example/in/1", 1_999, "wide"),
+    Service("its-time-is-over", "https://ours.example/in/1", 2_000, "narrow"),
+    Service("a-constraint-is-not-met", "https://else.example/in/1", 1_999, "narrow"),
+    Service("none-is-left", "https://else.example/in/1", 1_999, None, (WIDE,)),
+    Service("there-is-none", "https://ours.example/in/1", 1_999, None, ()),
+)
+
+
+@pytest.mark.parametrize("case", SERVICES, ids=lambda case: case.id)
+def test_one_grant_serves_a_call(case: Service) -> None:
+    found = serving_grant(case.grants, {"url": case.url}, required=BOTH, now_ms=case.now_ms)
+    assert (found and found.grant_ref) == case.serving

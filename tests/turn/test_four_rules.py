@@ -26,7 +26,7 @@ def consent(kind: Kind, covered: CapabilitySet, tool: str = "post") -> dict[str,
     given: dict[str, Any] = {"untrusted_context_seed": True}
     if kind == "session":
         return given | {"session_approved_tools": {tool: SessionApproval(covered, "appr_0")}}
-    return given | {"remembered_grants": {tool: RememberedGrant(covered, "grant_1", "hash")}}
+    return given | {"remembered_grants": {tool: (RememberedGrant(covered, "grant_1", "hash"),)}}
 
 
 def one_call(**tool: Any) -> World:

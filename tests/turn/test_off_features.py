@@ -37,6 +37,7 @@ OFF: Final[dict[str, Any]] = {
     "native_search_allowed": False,
     "session_approved_tools": {},
     "remembered_grants": {},
+    "grant_register": None,
     "unattended": False,
     "escape_hatch": False,
     "escalate_sandbox_denials": False,
@@ -70,7 +71,7 @@ IDLE: Final[dict[str, dict[str, Any]]] = {
     "consent to a tool that takes none": {
         "session_approved_tools": {"post": SessionApproval(POST, "appr_9")}
     },
-    "a grant for another tool": {"remembered_grants": {"x": RememberedGrant(POST, "g", "hash")}},
+    "a grant for another tool": {"remembered_grants": {"x": (RememberedGrant(POST, "g", "hash"),)}},
     "a hatch that finds nothing": {"escape_hatch": True},
     "a sandbox that denies nothing": {"escalate_sandbox_denials": True},
     "rules that change nothing": {"dispatch_recorder": NothingToRecord()},

@@ -151,7 +151,7 @@ async def test_standing_consents_of_the_parent_have_no_share_in_a_worker() -> No
     world = World([reply(delegated("d1", "asking"))])
     paused = await world.turn(
         session_approved_tools={"post": SessionApproval(covered, "appr_1")},
-        remembered_grants={"post": RememberedGrant(covered, "grant_1", "hash")},
+        remembered_grants={"post": (RememberedGrant(covered, "grant_1", "hash"),)},
         untrusted_context_seed=True,
         **options(asking),
     )

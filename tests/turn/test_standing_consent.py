@@ -25,8 +25,8 @@ def session(covered: CapabilitySet = NO_CAPABILITIES) -> dict[str, SessionApprov
     return {"post": SessionApproval(covered, "appr_0")}
 
 
-def grant(covered: CapabilitySet, tool: str = "post") -> dict[str, RememberedGrant]:
-    return {tool: RememberedGrant(covered, "grant_1", "hash")}
+def grant(covered: CapabilitySet, tool: str = "post") -> dict[str, tuple[RememberedGrant, ...]]:
+    return {tool: (RememberedGrant(covered, "grant_1", "hash"),)}
 
 
 def one_call(**tool: Any) -> World:
@@ -177,7 +177,7 @@ async def test_without_a_grant_the_call_asks() -> None:
     ],
 )
 async def test_t105_another_tool_or_a_partial_cover_asks(
-    grants: dict[str, RememberedGrant], missing: CapabilitySet
+    grants: dict[str, tuple[RememberedGrant, ...]], missing: CapabilitySet
 ) -> None:
     world = one_call(required=POST)
     result = await world.turn(remembered_grants=grants, untrusted_context_seed=True)
