@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install tools demo serve test bench mutants fmt lint types imports unit lock clean
+.PHONY: install tools demo serve test bench mutants audit fmt lint types imports unit lock clean
 
 install: .venv/.installed
 
@@ -17,7 +17,8 @@ install: .venv/.installed
 
 tools: .tools/.installed
 
-# What generates clients for the tests; without npm the TypeScript one is not tested.
+# Programs that the tests run: client generators, a fuzzer, an auditor. Without npm the TypeScript
+# client is not tested.
 .tools/.installed: requirements-tools.lock tests/clients/package-lock.json
 	@echo "Installing into .tools, once."
 	@test -x .tools/bin/python || $(PYTHON) -m venv .tools
@@ -32,7 +33,7 @@ demo: install
 serve: install
 	$(BIN)/turngate serve --print-token
 
-test: install tools lint types imports unit
+test: install tools lint types imports unit audit
 
 lint:
 	$(BIN)/ruff format --check .
@@ -57,6 +58,10 @@ bench: install
 # Takes half an hour on two cores; says which conditions of the gate no test holds.
 mutants: install tools
 	$(BIN)/python -m bench.mutants
+
+# Says so where the advisories cannot be reached; then nothing was audited, and nothing fails.
+audit: install tools
+	$(BIN)/python -m bench.advisories
 
 fmt: install
 	$(BIN)/ruff format .

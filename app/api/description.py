@@ -19,7 +19,7 @@ from app.api.uploads import UPLOAD_SCHEMAS
 from app.api.vocabulary import named_schemas, with_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from starlette.routing import BaseRoute
 
@@ -28,7 +28,9 @@ _SUMMARY: Final = (
     "Runs of AI agents behind an approval gate: signed decisions, a durable log, resumable streams."
 )
 _ANY: Final = ("401", "403", "404", "406", "422", "429", "500", "503")
-_BODY: Final = ("409", "413", "415")
+# A route without a body reads one as well, and refuses all but a blank one.
+_SENT: Final = ("413", "415")
+_OPEN: Final = ("500", "503")
 _NAMES: Final = {
     "401": "Unauthorized",
     "403": "Forbidden",
@@ -102,17 +104,22 @@ def _complete(operation: dict[str, Any], route: APIRoute) -> None:
     responses = operation["responses"]
     if not isinstance(route, EdgeRoute):
         responses.pop("422", None)
+        _document(responses, _OPEN)
         return
-    has_body = "requestBody" in operation
     parameters = operation.setdefault("parameters", [])
     takes_tag = any(parameter.get("name") == "if-match" for parameter in parameters)
-    statuses = {*_ANY, *(_BODY if has_body else ()), *(("412",) if takes_tag else ())}
-    if route.takes_key:
+    reads = route.methods == {"GET"}
+    statuses = {*_ANY, *(() if reads else _SENT), *(("412",) if takes_tag else ())}
+    if route.takes_key or "requestBody" in operation:
         statuses.add("409")
     names = [*(["IdempotencyKey"] if route.takes_key else []), *route.headers]
     parameters.extend(_reference("parameters", name) for name in names)
     if not parameters:
         del operation["parameters"]
+    _document(responses, statuses)
+
+
+def _document(responses: dict[str, Any], statuses: Collection[str]) -> None:
     for status in sorted(statuses):
         responses[status] = _reference("responses", _NAMES[status])
 

@@ -14,6 +14,7 @@ from pydantic import ConfigDict
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Match, Route
 
 from app.api.codes import RETRY_AFTER_S, answer_of
 from app.api.wire import Document, SparseDocument
@@ -141,9 +142,20 @@ async def _on_invalid(request: Request, error: Exception) -> Response:
 async def _on_http(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
     response = problem_response(_refusal_for(status), request_id_of(request))
-    for name, value in (getattr(error, "headers", None) or {}).items():
-        response.headers[name] = value
+    if status == 405:
+        response.headers["Allow"] = ", ".join(_methods_of(request))
     return response
+
+
+def _methods_of(request: Request) -> list[str]:
+    """The methods of the path. A path that is spelled out is meant before one with parameters."""
+    here = [
+        route
+        for route in request.app.routes
+        if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE
+    ]
+    meant = min(here, key=lambda route: len(route.param_convertors)).path
+    return sorted(method for route in here if route.path == meant for method in route.methods or ())
 
 
 def _refusal_for(status: int) -> TurngateError:

@@ -74,7 +74,24 @@ async def test_json_is_given_to_whoever_takes_it(world: ApiWorld, accept: str) -
 
 async def test_another_method_names_those_that_there_are(world: ApiWorld) -> None:
     answer = await world.person().delete("/v1/runs/run_1")
-    assert set(answer.headers["allow"].split(", ")) == {"GET"}
+    assert answer.headers["allow"] == "GET"
+
+
+@pytest.mark.parametrize(
+    ("path", "methods"),
+    [
+        ("/v1/agents/helper", "DELETE, GET, PUT"),
+        ("/v1/runs", "GET, POST"),
+        # It could be the id of an approval as well; what is spelled out is meant.
+        ("/v1/approvals/batch", "POST"),
+    ],
+)
+async def test_all_the_methods_of_a_path_are_named(
+    world: ApiWorld, path: str, methods: str
+) -> None:
+    answer = await world.person().ask("OPTIONS", path)
+    problem(answer, 405, "method_not_allowed")
+    assert answer.headers["allow"] == methods
 
 
 @pytest.mark.parametrize(
