@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from app.service.grant_ports import GrantReads
 from app.service.key_ports import KeyWrites, PasskeyReads, PasskeyWrites
 from app.service.skill_ports import SkillReads, SkillTools, SkillWrites
 
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from app.turn.ports import Provider, SharedFiles, ToolExecutor
 
 
-class Session(SkillReads, PasskeyReads, Protocol):
+class Session(SkillReads, PasskeyReads, GrantReads, Protocol):
     """Reads of one tenant."""
 
     async def conversation(self, conversation_id: str) -> ConversationRecord | None: ...

@@ -7,16 +7,16 @@ It decides nothing: what is written was decided in `service`. Where to look:
   and `tool_search` each fulfil a port
 - an append: `numbering`, then `append`; `appender` groups those of all runs, `tails` knows where
   logs end, `changes` orders the writes, `kinds` is their SQL
-- projections: `projections` says what an event does, by `projection_runs`, `projection_approvals`
-  and `projection_fact`; `rebuild` makes them anew from the log
+- projections: `projections` says what an event does, by `projection_runs`, `projection_approvals`,
+  `projection_grants` and `projection_fact`; `rebuild` makes them anew from the log
 - memory: `memory` fulfils its port, with `rolling_memory` for summaries, which `folding` writes;
   `memory_turns` and `memory_state` are their SQL; by meaning: `recall`, over `vectors` where
   the database has pgvector
 - reads: `queries` and `approval_queries` are their SQL, `records` makes records of rows,
-  `mcp_servers` and `passkeys` have both of their own, `stored_logs` reads whole logs
+  `mcp_servers`, `passkeys` and `grants` have both of their own, `stored_logs` reads whole logs
 - runs to be driven: `ready` says which is next, `wakes` enqueues it
-- the schema: `tables` with `tables_log`, `tables_runs`, `tables_access`, `tables_memory` and
-  `table_base`, and `migrations`; `texts` is how text is kept
+- the schema: `tables` with `tables_log`, `tables_runs`, `tables_access`, `tables_grants`,
+  `tables_memory` and `table_base`, and `migrations`; `texts` is how text is kept
 - the server: `whereabouts`, `connections`, `poolers`, and the embedded one in `embedded`,
   `embedded_host` and `embedded_keeper`; `private_file` keeps the keys of this machine
 """

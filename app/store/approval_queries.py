@@ -32,7 +32,7 @@ _PARTS: Final = {
     "KEY_COLUMNS": _columns(
         "k", "id tenant principal thumbprint public_jwk label created_at revoked_at"
     ),
-    "CREDENTIAL_COLUMNS": _columns("p", passkeys.COLUMNS),
+    "CREDENTIAL_COLUMNS": passkeys.JOINED_COLUMNS,
     "SESSION_COLUMNS": _columns(
         "s",
         "conversation_id principal agent tool covered_capabilities tool_definition_digest "

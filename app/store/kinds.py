@@ -223,6 +223,39 @@ SESSION_ENDED = Kind(
         AND s.tool = p.tool""",
 )
 
+GRANT_ENROLLED = Kind(
+    "grant_enrolled",
+    """id text, conversation_id text, principal text, agent text, tool text,
+    tool_definition_digest text, capabilities text[], constraints text, coverage_hash text,
+    passkey_id text, evidence text, enrolled_at timestamptz, expires_at timestamptz""",
+    """INSERT INTO grants (id, tenant, conversation_id, principal, agent, tool,
+        tool_definition_digest, capabilities, constraints, coverage_hash, passkey_id, evidence,
+        enrolled_at, expires_at)
+    SELECT p.id, u.tenant, u.id, p.principal, p.agent, p.tool, p.tool_definition_digest,
+        p.capabilities, p.constraints::json, p.coverage_hash, p.passkey_id,
+        decode(p.evidence, 'base64'), p.enrolled_at, p.expires_at
+    FROM p JOIN u ON u.id = p.conversation_id""",
+)
+
+GRANT_ENDED = Kind(
+    "grant_ended",
+    "id text, conversation_id text, revoked_at timestamptz, suspended_at timestamptz",
+    """UPDATE grants g SET
+        revoked_at = coalesce(g.revoked_at, p.revoked_at),
+        suspended_at = coalesce(g.suspended_at, p.suspended_at)
+    FROM p JOIN u ON u.id = p.conversation_id
+    WHERE g.id = p.id AND g.conversation_id = u.id""",
+)
+
+GRANT_USED = Kind(
+    "grant_used",
+    """conversation_id text, seq bigint, grant_id text, run_id text, call_id text,
+    at timestamptz""",
+    """INSERT INTO grant_uses (tenant, conversation_id, seq, grant_id, run_id, call_id, at)
+    SELECT u.tenant, u.id, p.seq, p.grant_id, p.run_id, p.call_id, p.at
+    FROM p JOIN u ON u.id = p.conversation_id""",
+)
+
 CONVERSATION_DESCRIBED = Kind(
     "conversation_described",
     """conversation_id text, principal text, participants text[], title text, has_title boolean,

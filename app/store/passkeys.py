@@ -10,10 +10,12 @@ from app.store.texts import escape, unescape
 if TYPE_CHECKING:
     import asyncpg
 
-COLUMNS: Final = (
+_COLUMNS: Final = (
     "id tenant principal thumbprint credential_id public_key rp_id sign_count label created_at "
     "revoked_at"
 )
+# What `record` reads of a passkey `p` that is joined to something else.
+JOINED_COLUMNS: Final = ", ".join(f"p.{name} AS p_{name}" for name in _COLUMNS.split())
 ONE: Final = "SELECT * FROM passkeys WHERE tenant = $1 AND id = $2"
 OF_CREDENTIAL: Final = "SELECT * FROM passkeys WHERE tenant = $1 AND thumbprint = $2"
 PAGE: Final = """

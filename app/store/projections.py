@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from app.log import runs
-from app.store import projection_approvals, projection_runs
+from app.store import projection_approvals, projection_grants, projection_runs
 from app.store.projection_fact import run_change
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from app.store.changes import Change
     from app.store.projection_fact import Fact
 
-_RULES = projection_runs.RULES | projection_approvals.RULES
+_RULES = projection_runs.RULES | projection_approvals.RULES | projection_grants.RULES
 
 
 def is_projected(new: NewEvent) -> bool:

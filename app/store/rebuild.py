@@ -54,6 +54,8 @@ TABLES: Final = (
     Table("tool_executions", ("run_id", "call_id")),
     Table("questions", ("id",)),
     Table("session_approvals", ("conversation_id", "principal", "agent", "tool")),
+    Table("grants", ("id",)),
+    Table("grant_uses", ("conversation_id", "seq")),
 )
 
 

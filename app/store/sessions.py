@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-from app.store import approval_queries, mcp_servers, passkeys, queries, records
+from app.store import approval_queries, grants, mcp_servers, passkeys, queries, records
 from app.store.artifacts import StoreArtifacts
 from app.store.skills import StoreSkills
 from app.store.texts import escape, unescape
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import asyncpg
 
     from app.log.envelope import Event
+    from app.log.grants import GrantRecord, GrantUse
     from app.log.queries import LogScope, Page, Reach
     from app.log.records import (
         AgentRecord,
@@ -179,6 +180,28 @@ class StoreSession:
         """A principal's keys, newest first; the cursor is an id."""
         rows = await self._rows(queries.KEYS, escape(principal), _escaped(page.before), page.limit)
         return [records.key(row) for row in rows]
+
+    async def grant(self, grant_id: str) -> GrantRecord | None:
+        """The grant, whatever has become of it."""
+        row = await self._row(grants.ONE, escape(grant_id))
+        return None if row is None else grants.record(row)
+
+    async def grants(self, principal: str, page: Page) -> list[GrantRecord]:
+        """A principal's grants, newest first; the cursor is an id."""
+        where = (escape(principal), _escaped(page.before), page.limit)
+        return [grants.record(row) for row in await self._rows(grants.PAGE, *where)]
+
+    async def live_grants(
+        self, principal: str, agent: str, at: datetime
+    ) -> tuple[GrantRecord, ...]:
+        """The grants of that principal and agent that are active then, newest first."""
+        rows = await self._rows(grants.LIVE, escape(principal), escape(agent), at)
+        return tuple(grants.record(row) for row in rows)
+
+    async def grant_uses(self, grant_id: str, limit: int) -> list[GrantUse]:
+        """Where the grant let a call run, newest first."""
+        rows = await self._rows(grants.USES, escape(grant_id), limit)
+        return [grants.use(row) for row in rows]
 
     async def events(self, scope: LogScope, *, after: int, limit: int) -> list[Event]:
         """A page of the log, ascending, without private bytes."""

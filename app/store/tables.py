@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from sqlmodel import SQLModel
 
-from app.store import tables_access, tables_log, tables_memory, tables_runs
+from app.store import tables_access, tables_grants, tables_log, tables_memory, tables_runs
 
 if TYPE_CHECKING:
     from sqlalchemy import MetaData
 
-MODULES = (tables_access, tables_log, tables_memory, tables_runs)
+MODULES = (tables_access, tables_grants, tables_log, tables_memory, tables_runs)
 
 
 def metadata() -> MetaData:

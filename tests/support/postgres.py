@@ -183,6 +183,18 @@ def tool_completed(
     )
 
 
+def grant_replayed(run_id: str, grant_id: str = "grant_1", call_id: str = "call") -> NewEvent:
+    """A remembered grant lets a call run."""
+    payload = calls.GrantReplayed(
+        call_id=call_id,
+        tool="http_post",
+        grant_ref=grant_id,
+        coverage_hash="cc",
+        cleared=("arbitrary-egress",),
+    )
+    return NewEvent(payload, run_id=run_id)
+
+
 def approval_requested(
     approval_id: str,
     run_id: str,
