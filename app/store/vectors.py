@@ -52,15 +52,16 @@ SELECT count(*) FROM (SELECT FROM memory_vectors
     WHERE SCOPE AND embedder = $4 LIMIT $5) AS few""".replace("SCOPE", _SCOPE)
 _OTHER: Final = "SELECT embedder FROM memory_vectors WHERE SCOPE LIMIT 1".replace("SCOPE", _SCOPE)
 # The subquery reads the text of the vector once: as a parameter it may be read again for each row.
-_NEAR: Final = """
-SELECT turn_id, at, embedding::vector({dimension}) <=> (SELECT $4::text::vector) AS distance
-FROM memory_vectors WHERE SCOPE AND embedder = {embedder}""".replace("SCOPE", _SCOPE)
-# The order of the subquery is its own: without OFFSET the index might be read for the outer one.
-_BEST: Final = """
-SELECT turn_id, 1 - distance AS score FROM ({near}) AS near
-ORDER BY distance, at DESC, turn_id LIMIT $5"""
-_EXACT: Final = _BEST.replace("{near}", f"{_NEAR} OFFSET 0")
-_INDEXED: Final = _BEST.replace("{near}", f"{_NEAR} ORDER BY distance LIMIT $5")
+# No index knows the column as it is, so this compares all of it.
+_EXACT: Final = """
+SELECT turn_id, embedding <=> (SELECT $4::text::vector) AS distance
+FROM memory_vectors WHERE SCOPE AND embedder = {embedder}
+ORDER BY distance, at DESC, turn_id LIMIT $5""".replace("SCOPE", _SCOPE)
+_INDEXED: Final = """
+SELECT turn_id, distance FROM (
+    SELECT turn_id, at, embedding::vector({dimension}) <=> (SELECT $4::text::vector) AS distance
+    FROM memory_vectors WHERE SCOPE AND embedder = {embedder} ORDER BY distance LIMIT $5
+) AS near ORDER BY distance, at DESC, turn_id""".replace("SCOPE", _SCOPE)
 _SCANNING: Final = """
 SELECT set_config('hnsw.iterative_scan', 'strict_order', true),
     set_config('hnsw.ef_search', $1, true)"""
@@ -135,7 +136,7 @@ class StoreVectors:
                 found = await self._by_index(connection, asked, most)
             if len(found) < min(most, rows):
                 found = await connection.fetch(_EXACT.format(**self._literals), *asked)
-        return [Near(row["turn_id"], float(row["score"])) for row in found]
+        return [Near(row["turn_id"], 1.0 - row["distance"]) for row in found]
 
     async def _by_index(
         self, connection: Connection, asked: tuple[object, ...], most: int
