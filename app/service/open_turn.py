@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from app.turn.texts import RESERVED
 from app.turn.transcript import TurnSoFar
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class OpenTurn:
     _calls: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     _is_own: bool = False
     _denied: dict[tuple[str, bytes], str] = field(default_factory=dict)
+    _recovered: tuple[str, ...] | None = None
 
     def replied(self, calls: Sequence[Mapping[str, Any]]) -> None:
         """A step begins to be carried out."""
@@ -49,12 +51,20 @@ class OpenTurn:
             self._refused(call, data["result"])
         elif data["outcome"] == "malformed_arguments":
             self._is_malformed = self._is_own
+        elif data["outcome"] == "unknown_tool" and self._is_own and call["tool"] not in RESERVED:
+            # The hatch was tried first, if it was on; that it found nothing is no event.
+            self._recovered = self._recovered or ()
+
+    def missed(self, offered: Sequence[str]) -> None:
+        """The escape hatch has put tools on offer for the rest of the turn."""
+        self._recovered = tuple(offered)
 
     def paused(self) -> None:
         """The turn is over; its open calls are left to the next one."""
         self._row = self._repeats = 0
         self._is_malformed = self._is_repeated = self._is_own = False
         self._denied = {}
+        self._recovered = None
 
     def so_far(self, unanswered: Collection[str]) -> TurnSoFar:
         """What was counted, the step included whose `unanswered` calls are carried out next."""
@@ -65,6 +75,7 @@ class OpenTurn:
             malformed_steps=self._row + 1 if is_malformed else 0,
             denial_reprompts=self._repeats,
             denied=dict(self._denied),
+            recovered=self._recovered,
         )
 
     def _refused(self, call: Mapping[str, Any], result: str) -> None:

@@ -141,6 +141,7 @@ class RunFold:
             "question.asked": self._question_asked,
             "question.answered": lambda event: self.standing.questions.answered(event.data),
             "dispatch.mutated": self._mutated,
+            "retrieval.missed": lambda event: self.standing.open_turn.missed(event.data["offered"]),
             "delegate.started": self._delegated,
             "tool.started": self._started,
             "tool.completed": self._answered,

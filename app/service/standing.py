@@ -46,6 +46,7 @@ RUN_EVENTS: Final = (
     "question.asked",
     "question.answered",
     "dispatch.mutated",
+    "retrieval.missed",
     "tool.started",
     "tool.completed",
     "tool.failed",

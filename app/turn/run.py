@@ -54,6 +54,8 @@ async def run_turn(  # noqa: PLR0913 - the signature is turn.md 2.1's
     """Drive the transcript's run until it pauses or ends. Raises ValueError for bad options."""
     max_steps = _max_steps(options)
     specs = PinnedSpecs(tools.specs(), _own_specs(agent, options))
+    recovered = transcript.so_far.recovered
+    specs.append(spec for name in recovered or () if (spec := tools.spec(name)) is not None)
     output = output_tool(transcript.run, agent.output_schema, tools)
     ctx = TurnCtx(
         provider=provider,
@@ -78,6 +80,7 @@ async def run_turn(  # noqa: PLR0913 - the signature is turn.md 2.1's
         malformed_steps=transcript.so_far.malformed_steps,
         denial_reprompts=transcript.so_far.denial_reprompts,
         denied_sigs=dict(transcript.so_far.denied),
+        escape_hatch_fired=recovered is not None,
         last_text=transcript.last_text,
         folded=transcript.folded,
         output=output,

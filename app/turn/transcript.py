@@ -71,12 +71,14 @@ class TurnSoFar:
     """What the limits of a turn had counted when the worker process that drove it was lost.
 
     `malformed_steps` are those in a row, the one at hand included; `denied` has the results of
-    denied calls by name and canonical arguments.
+    denied calls by name and canonical arguments. `recovered` are the tools that the escape hatch
+    has put on offer, None while it has not fired.
     """
 
     malformed_steps: int = 0
     denial_reprompts: int = 0
     denied: Mapping[tuple[str, bytes], str] = field(default_factory=dict)
+    recovered: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.service.deaths import doomed, killed, other
 from tests.support.house import House
 from tests.support.house_tools import CountingTools
 from tests.support.mcp_house import mcp_house
@@ -145,3 +146,22 @@ async def test_offering_an_untrusted_description_later_taints_then(
             ["box__lookup"]
         ]
         assert run.tainted
+
+
+@pytest.mark.fault
+async def test_the_hatch_fires_once_per_turn_whichever_processes_drive_it(
+    store: Store, tenant: str
+) -> None:
+    """I9; what it has offered is offered by the other process as well."""
+    house = await crm_house(store, tenant, escape_hatch=True)
+    alice = await house.person()
+    program = "call customers {}\n---\ncall invoices {}\n---\ncall crm__customers_search {}\n---\n"
+    run = await alice.run(program + "say ok")
+    await killed(doomed(house, "step.completed", "after"), run)
+    run = await other(house).drive(run)
+    assert [one["outcome"] for one in await house.data(run, "tool.settled")] == [
+        "tools_now_available",
+        "unknown_tool",
+    ]
+    assert (run.status, len(await house.data(run, "retrieval.missed"))) == ("completed", 1)
+    assert house.tools.count("crm__customers_search") == 1

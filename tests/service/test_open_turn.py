@@ -96,6 +96,35 @@ async def test_a_pause_ends_denials_as_well() -> None:
     assert await so_far(log) == TurnSoFar()
 
 
+async def test_what_the_hatch_has_offered_stays_on_offer_until_the_turn_ends() -> None:
+    log = begun()
+    log.step_started()
+    (miss,) = log.reply(tool_call("a", "find_customer"))
+    log.missed(miss, "find_customer", "crm_find")
+    log.settled(miss, outcome="tools_now_available")
+    assert (await so_far(log)).recovered == ("crm_find",)
+    log.step_started()
+    (second,) = log.reply(tool_call("b", "find_order"))
+    log.settled(second, outcome="unknown_tool")
+    assert (await so_far(log)).recovered == ("crm_find",)
+    log.paused("appr_1")
+    assert (await so_far(log)).recovered is None
+
+
+@pytest.mark.parametrize(
+    ("tool", "recovered"), [("find_customer", ()), ("__handoff_to", None)], ids=["miss", "reserved"]
+)
+async def test_a_miss_without_a_match_has_used_the_hatch_up(
+    tool: str, recovered: tuple[str, ...] | None
+) -> None:
+    """T119; a reserved name never reaches the hatch."""
+    log = begun()
+    log.step_started()
+    (call,) = log.reply(tool_call("a", tool))
+    log.settled(call, outcome="unknown_tool")
+    assert (await so_far(log)).recovered == recovered
+
+
 @pytest.mark.postgres
 @pytest.mark.fault
 @pytest.mark.parametrize("moment", ["before", "after"])

@@ -17,6 +17,7 @@ from app.log.approvals import ApprovalRequested, ApprovalResolved, Required, Ris
 from app.log.calls import (
     MessageAssistant,
     ReplyPart,
+    RetrievalMissed,
     ToolCompleted,
     ToolFailed,
     ToolSettled,
@@ -163,6 +164,9 @@ class Logbook:
             ToolSettled(call_id=call_id, tool="http_post", result=result, outcome=outcome),
             step=True,
         )
+
+    def missed(self, call_id: str, tool: str, *offered: str) -> None:
+        self.add(RetrievalMissed(call_id=call_id, tool=tool, offered=offered), step=True)
 
     def asked(self, approval_id: str, call_id: str) -> None:
         self.add(_request(approval_id, call_id, self.run_id, self.turn_id))
