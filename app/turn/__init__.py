@@ -9,7 +9,7 @@ asyncio is allowed here; SQL, HTTP, clocks and signers are not. Where to look:
   `output` for answers that have a form
 - one batch: `batch`, `call`, `classify`, `decided`, `gating`, `asking`,
   `questions` with `question_form`, `verdict`
-- one execution: `execute`, `mutations`, `attempt`
+- one execution: `execute`, `results`, `mutations`, `attempt`
 - one delegation: `delegation`, `worker`, `worker_ports`
 - what they rest on: `clock`, `ledger`, `answers`, `decision_report`, `schema`, `specs`,
   `taint`, `texts`, `limits`

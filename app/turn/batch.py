@@ -14,10 +14,11 @@ from app.engine.messages import UserMessage
 from app.log.calls import ToolSettled
 from app.turn.classify import classify
 from app.turn.delegation import within_caps
-from app.turn.execute import ResultOrder, execute
+from app.turn.execute import execute
 from app.turn.gating import has_ended
 from app.turn.mutations import mutated
 from app.turn.reply import answer_executed, answer_settled, result_of
+from app.turn.results import ResultOrder
 from app.turn.transcript import Note
 from app.turn.verdict import Ask, AskQuestions, Delegation, Settle, Start
 
