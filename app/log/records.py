@@ -189,11 +189,24 @@ class ConsentRecords:
 
 
 @dataclass(frozen=True, slots=True)
+class DecisionClaims:
+    """What a posted decision says of itself, before any of it is verified.
+
+    It names its key by id, or its passkey by thumbprint, and uses a nonce for one payload.
+    """
+
+    key_id: str | None = None
+    passkey: str | None = None
+    nonce: str | None = None
+    payload_sha256: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class LockedApproval:
     """An approval whose conversation is locked, with what it takes to decide it.
 
-    `key` or `passkey` is the one that was asked for; `awaited` are the pending approvals and
-    questions of its run, by id.
+    `key` or `passkey` is the one that was claimed; `awaited` are the pending approvals and
+    questions of its run, by id; `nonce_of` is the digest of the payload that has the nonce.
     """
 
     approval: ApprovalRecord
@@ -201,6 +214,7 @@ class LockedApproval:
     key: KeyRecord | None
     awaited: frozenset[str]
     passkey: PasskeyRecord | None = None
+    nonce_of: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,30 +7,20 @@ from typing import TYPE_CHECKING, Final
 import orjson
 
 from app.engine.arguments import canonical_bytes
-from app.log.approvals import (
-    ApprovalDecided,
-    ApprovalResolved,
-    DecisionRefused,
-    SessionApprovalEnded,
-)
+from app.log.approvals import ApprovalResolved, DecisionRefused, SessionApprovalEnded
 from app.log.envelope import NewEvent
-from app.log.payload import CoveredBy
-from app.policy.capability import CapabilitySet, parse_capabilities
-from app.policy.grants import SessionApproval
-from app.policy.taint import Trust
 from app.service import decisions
+from app.service.outcome import Outcome, resolved
 from app.service.reach import locked_approval, visible_approval, visible_conversation
 from app.service.refusals import DecisionMalformed, FieldFault, NotFound, RequestInvalid
 from app.service.requests import Decided, SignedPayload
 from app.trust.decision import (
     Choice,
     Malformed,
-    ReadDecision,
     binding_mismatch,
     build_payload,
     canonical_payload,
 )
-from app.trust.passkey_decision import ReadPasskeyDecision
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,16 +28,15 @@ if TYPE_CHECKING:
 
     from pydantic import JsonValue
 
+    from app.log.envelope import Event
     from app.log.queries import Page
     from app.log.records import ApprovalRecord, LockedApproval, SessionApprovalRecord
     from app.service.binding import Binder
     from app.service.caller import Caller
     from app.service.clock import Clock
-    from app.service.decisions import Effective
     from app.service.ports import Database, Session, Transaction
     from app.service.refusals import DecisionRefusal
     from app.service.requests import DecisionDraft, Verdict
-    from app.trust.decision import VerifiedDecision
 
 RECORDED_REFUSALS: Final = 20
 
@@ -116,16 +105,15 @@ class Approvals:
     ) -> Decided:
         """Take a signed decision. The first one wins; the same again changes nothing."""
         read = decisions.read_proof(proof, verdict)
-        key_id = read.kid if isinstance(read, ReadDecision) else None
-        passkey = read.proof.thumbprint if isinstance(read, ReadPasskeyDecision) else None
-        locked = await locked_approval(tx, caller, approval_id, key_id=key_id, passkey=passkey)
         if isinstance(read, DecisionMalformed):
+            await locked_approval(tx, caller, approval_id)
             raise read
+        locked = await locked_approval(tx, caller, approval_id, decisions.claims_of(read))
         approval, now = locked.approval, self._clock.now()
         signed = decisions.verified(caller, read, locked, origins=self._origins)
         await decisions.check_counter(tx, locked, read, signed)
         decisions.check_binding(approval, signed.payload)
-        await decisions.check_time_and_nonce(tx, approval, signed, now=now)
+        decisions.check_time_and_nonce(locked, signed, now=now)
         decisions.check_approver(caller, approval, signed)
         effective = decisions.effective_of(approval, signed.payload.override_args)
         if decisions.already_decided(approval, signed.payload, effective, now=now):
@@ -133,9 +121,9 @@ class Approvals:
         if effective.edited:
             executor = await self._binder.executor_of(tx, approval)
             await decisions.check_edit(approval, effective, executor)
-        events = await self._decision_events(tx, caller, approval, signed, effective)
-        await self._settle(tx, locked, events, now=now)
-        return Decided(await _known(tx, approval_id), persisted=True)
+        outcome = Outcome(approval, caller, signed, effective)
+        decided, *_ = await self._settle(tx, locked, await outcome.events(tx), now=now)
+        return Decided(outcome.approval_after(decided.at), persisted=True)
 
     async def note_refusal(
         self, caller: Caller, approval_id: str, refusal: DecisionRefusal
@@ -167,7 +155,7 @@ class Approvals:
             due = approval.expires_at is not None and approval.expires_at <= now
             if approval.status != "pending" or not due:
                 return
-            await self._settle(tx, locked, [_resolved(approval, "expired", by="expiry")], now=now)
+            await self._settle(tx, locked, [resolved(approval, "expired", by="expiry")], now=now)
 
     async def session_approvals(
         self, session: Session, caller: Caller, conversation_id: str
@@ -191,62 +179,12 @@ class Approvals:
             raise NotFound("session approval")
         await tx.append(conversation_id, own, now=self._clock.now())
 
-    async def _decision_events(
-        self,
-        tx: Transaction,
-        caller: Caller,
-        approval: ApprovalRecord,
-        signed: VerifiedDecision,
-        effective: Effective,
-    ) -> list[NewEvent]:
-        payload = signed.payload
-        approves = payload.decision == "approve"
-        needed = approval.card["required"]["count"]
-        agreeing = {
-            one.approver: one.scope
-            for one in approval.decisions
-            if one.decision == "approve" and one.effective_args_sha256 == effective.sha256
-        } | {payload.approver: payload.scope}
-        collected = len(agreeing) if approves else 1
-        decided = ApprovalDecided(
-            approval_id=approval.id,
-            call_id=approval.call_id,
-            decision=payload.decision,
-            approver=payload.approver,
-            caller=caller.principal,
-            assurance=signed.assurance,
-            key_id=signed.kid,
-            scope=payload.scope,
-            covered_capabilities=payload.covered_capabilities,
-            edited=approves and effective.edited,
-            effective_args_sha256=effective.sha256 if approves else None,
-            collected=collected,
-            needed=needed,
-            signed=True,
-        )
-        events = [
-            NewEvent(
-                decided,
-                run_id=approval.run_id,
-                trust=Trust.TRUSTED_USER,
-                private=signed.evidence,
-            )
-        ]
-        if not approves:
-            return [*events, _resolved(approval, "denied", by="decision")]
-        if collected < needed:
-            return events
-        events.append(_resolved(approval, "approved", by="decision"))
-        if set(agreeing.values()) == {"session"}:
-            events.extend(await _covered_siblings(tx, approval, payload.covered_capabilities))
-        return events
-
     async def _settle(
         self, tx: Transaction, locked: LockedApproval, events: list[NewEvent], *, now: datetime
-    ) -> None:
+    ) -> list[Event]:
         """Append what became of the approval; the last answer that a run waits for wakes it."""
         conversation_id = locked.approval.conversation_id
-        await tx.append(conversation_id, events, now=now)
+        appended = await tx.append(conversation_id, events, now=now)
         settled = {
             event.payload.approval_id
             for event in events
@@ -254,43 +192,7 @@ class Approvals:
         }
         if locked.awaited <= settled:
             await tx.wake(conversation_id)
-
-
-async def _covered_siblings(
-    tx: Transaction, approval: ApprovalRecord, covered: tuple[str, ...]
-) -> list[NewEvent]:
-    """Other pending calls of the tool that the new session approval covers (turn.md 6.8)."""
-    session = SessionApproval(parse_capabilities(covered), approval.id)
-    by = CoveredBy(kind="session", id=approval.id)
-    return [
-        _resolved(other, "approved", by="session", covered_by=by)
-        for other in await tx.run_approvals(approval.run_id)
-        if other.status == "pending"
-        and other.id != approval.id
-        and other.card["tool"] == approval.card["tool"]
-        and other.card["agent"] == approval.card["agent"]
-        and other.card["tool_definition_digest"] == approval.card["tool_definition_digest"]
-        and session.fits(_missing(other), cacheable=other.card["risk"]["session_allowed"])
-    ]
-
-
-def _missing(approval: ApprovalRecord) -> CapabilitySet:
-    return parse_capabilities(approval.card["missing_capabilities"])
-
-
-def _resolved(
-    approval: ApprovalRecord, status: str, *, by: str, covered_by: CoveredBy | None = None
-) -> NewEvent:
-    resolved = ApprovalResolved.model_validate(
-        {
-            "approval_id": approval.id,
-            "call_id": approval.call_id,
-            "status": status,
-            "by": by,
-            "covered_by": covered_by,
-        }
-    )
-    return NewEvent(resolved, run_id=approval.run_id)
+        return appended
 
 
 def _canonical_edit(edit: dict[str, JsonValue]) -> str:
@@ -301,10 +203,3 @@ def _canonical_edit(edit: dict[str, JsonValue]) -> str:
         raise RequestInvalid(
             "the edited arguments have no canonical form", faults=(fault,)
         ) from error
-
-
-async def _known(session: Session, approval_id: str) -> ApprovalRecord:
-    approval = await session.approval(approval_id)
-    if approval is None:
-        raise NotFound("approval")
-    return approval

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from app.engine.arguments import Arguments, parse_arguments, sha256_hex
 from app.log.envelope import wire_time
-from app.log.records import KeyRecord, PasskeyRecord
+from app.log.records import DecisionClaims, KeyRecord, PasskeyRecord
 from app.policy.capability import NEVER_GRANTED
 from app.service.endorsement import passkey_of
 from app.service.reach import decides_as_program, may_decide
@@ -111,6 +111,13 @@ def read_proof(proof: object, verdict: Verdict) -> AnyRead | DecisionMalformed:
     return read if mismatch is None else _malformed(mismatch)
 
 
+def claims_of(read: AnyRead) -> DecisionClaims:
+    """What the decision says of itself, for its approval to be locked with."""
+    key_id = read.kid if isinstance(read, ReadDecision) else None
+    passkey = read.proof.thumbprint if isinstance(read, ReadPasskeyDecision) else None
+    return DecisionClaims(key_id, passkey, read.payload.nonce, sha256_hex(read.payload_bytes))
+
+
 def verified(
     caller: Caller, read: AnyRead, locked: LockedApproval, *, origins: Collection[str]
 ) -> VerifiedDecision:
@@ -165,16 +172,15 @@ def check_binding(approval: ApprovalRecord, payload: DecisionPayload) -> None:
         raise DecisionBinding(f"{pointer} {detail}", faults=_faults(pointer, detail))
 
 
-async def check_time_and_nonce(
-    tx: Transaction, approval: ApprovalRecord, signed: VerifiedDecision, *, now: datetime
+def check_time_and_nonce(
+    locked: LockedApproval, signed: VerifiedDecision, *, now: datetime
 ) -> None:
     """Refuse a lapsed payload and a nonce of another; bytes stored already pass."""
-    if _is_stored(approval, signed):
+    if _is_stored(locked.approval, signed):
         return
     if late := lapse(signed.payload, now=int(now.timestamp())):
         raise DecisionExpired(late)
-    used = await tx.use_nonce(signed.payload.nonce, sha256_hex(signed.payload_bytes))
-    if used == "other":
+    if locked.nonce_of != sha256_hex(signed.payload_bytes):
         detail = "was used by another decision"
         raise DecisionReplayed(f"the nonce {detail}", faults=_faults("/nonce", detail))
 

@@ -7,7 +7,7 @@ on Leases; there is no other way to write.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from app.service.grant_ports import GrantReads
 from app.service.key_ports import KeyWrites, PasskeyReads, PasskeyWrites
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         ApprovalRecord,
         ConsentRecords,
         ConversationRecord,
+        DecisionClaims,
         KeyRecord,
         Lease,
         LockedApproval,
@@ -137,9 +138,9 @@ class Transaction(Session, SkillWrites, KeyWrites, PasskeyWrites, Protocol):
         ...
 
     async def lock_approval(
-        self, approval_id: str, *, key_id: str | None = None, passkey: str | None = None
+        self, approval_id: str, claims: DecisionClaims | None = None
     ) -> LockedApproval | None:
-        """The approval under its conversation's lock, and a key, or a passkey by thumbprint."""
+        """The approval under its conversation's lock, with the key, passkey and nonce claimed."""
         ...
 
     async def create_conversation(self, conversation_id: str, *, now: datetime) -> None:
@@ -162,10 +163,6 @@ class Transaction(Session, SkillWrites, KeyWrites, PasskeyWrites, Protocol):
 
     async def revoke_lease(self, conversation_id: str) -> None:
         """Take a locked conversation from whichever worker drives it: its appends fail from now."""
-        ...
-
-    async def use_nonce(self, nonce: str, payload_sha256: str) -> Literal["new", "same", "other"]:
-        """Take a decision's nonce: `other` when a different payload used it before."""
         ...
 
     async def put_artifact(self, identity: Identity, new: NewArtifact) -> tuple[ArtifactRef, bool]:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from app.log.records import (
         ApprovalRecord,
         ConversationRecord,
+        DecisionClaims,
         LockedApproval,
         QuestionRecord,
         RunRecord,
@@ -109,15 +110,10 @@ async def visible_approval(session: Session, caller: Caller, approval_id: str) -
 
 
 async def locked_approval(
-    tx: Transaction,
-    caller: Caller,
-    approval_id: str,
-    *,
-    key_id: str | None = None,
-    passkey: str | None = None,
+    tx: Transaction, caller: Caller, approval_id: str, claims: DecisionClaims | None = None
 ) -> LockedApproval:
-    """The approval, if it is visible, locked, and a key by id or a passkey by thumbprint."""
-    locked = await tx.lock_approval(approval_id, key_id=key_id, passkey=passkey)
+    """The approval, if it is visible, locked, with the key, passkey and nonce claimed."""
+    locked = await tx.lock_approval(approval_id, claims)
     if locked is None:
         raise NotFound("approval")
     if caller.is_admin or may_decide(caller, locked.approval):

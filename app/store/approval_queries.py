@@ -88,13 +88,19 @@ WHERE a.tenant = $1 AND a.conversation_id = $2 AND a.id IN (
 ORDER BY a.requested_seq, d.seq""")
 
 # The approval under the lock of its conversation, with a key ($3) or passkey ($4), and with what
-# its run waits for.
+# its run waits for. A nonce ($5) is taken for its payload ($6): the database decides whose it is,
+# and a decision that is refused afterwards is rolled back with it.
 # `seen_head` is what the statement's snapshot shows of a row that the lock may have waited for.
 LOCK_APPROVAL: Final = _filled("""
 WITH c AS MATERIALIZED (
     SELECT * FROM conversations WHERE tenant = $1 AND kind = 'user'
         AND id = (SELECT conversation_id FROM approvals WHERE tenant = $1 AND id = $2)
     FOR NO KEY UPDATE
+), n AS (
+    INSERT INTO nonces AS n (tenant, nonce, payload_sha256)
+    SELECT tenant, $5::text, $6::text FROM c WHERE $5 IS NOT NULL
+    ON CONFLICT (tenant, nonce) DO UPDATE SET payload_sha256 = n.payload_sha256
+    RETURNING payload_sha256
 )
 SELECT a.*, DECISION_COLUMNS, KEY_COLUMNS, CREDENTIAL_COLUMNS, CONVERSATION_COLUMNS,
     s.head_seq AS seen_head,
@@ -102,7 +108,8 @@ SELECT a.*, DECISION_COLUMNS, KEY_COLUMNS, CREDENTIAL_COLUMNS, CONVERSATION_COLU
         AND r.started_at IS NOT NULL LIMIT 1) AS c_active_run_id,
     ARRAY(SELECT w.id FROM approvals w WHERE w.run_id = a.run_id AND w.status = 'pending'
         UNION ALL SELECT w.id FROM questions w WHERE w.run_id = a.run_id AND w.status = 'pending')
-        AS awaited
+        AS awaited,
+    (SELECT payload_sha256 FROM n) AS nonce_of
 FROM c JOIN conversations s ON s.id = c.id JOIN approvals a ON a.tenant = $1 AND a.id = $2
     ITS_DECISIONS
     LEFT JOIN approver_keys k ON k.tenant = $1 AND k.id = $3

@@ -251,6 +251,7 @@ def locked_approval(rows: Sequence[asyncpg.Record]) -> LockedApproval:
         key=None if row["k_id"] is None else key(row, "k_"),
         awaited=frozenset(row["awaited"]),
         passkey=None if row["p_id"] is None else passkeys.record(row, "p_"),
+        nonce_of=row["nonce_of"],
     )
 
 

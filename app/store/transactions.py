@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 import asyncpg
 import orjson
 
 from app.errors import IdempotencyInProgress, IdempotencyMismatch
 from app.log.queries import audit_scope
-from app.log.records import ConversationRecord, StoredAnswer
+from app.log.records import ConversationRecord, DecisionClaims, StoredAnswer
 from app.store import mcp_servers, memory_turns, passkeys, records
 from app.store.append import Opening, Outcome, later_rounds, write, write_later_rounds
 from app.store.approval_queries import LOCK_APPROVAL
@@ -73,11 +73,6 @@ _REVOKE_LEASE: Final = """
 UPDATE conversations SET lease_owner = NULL, lease_until = NULL,
     lease_generation = lease_generation + 1
 WHERE tenant = $1 AND id = $2"""
-
-_USE_NONCE: Final = """
-INSERT INTO nonces (tenant, nonce, payload_sha256) VALUES ($1, $2, $3)
-ON CONFLICT DO NOTHING RETURNING true"""
-_NONCE: Final = "SELECT payload_sha256 FROM nonces WHERE tenant = $1 AND nonce = $2"
 
 _PUT_AGENT: Final = """
 INSERT INTO agents (tenant, name, spec, digest, created_at, updated_at)
@@ -160,10 +155,17 @@ class StoreTransaction(StoreSession):
         return None if row is None or row["kind"] != "user" else records.conversation(row)
 
     async def lock_approval(
-        self, approval_id: str, *, key_id: str | None = None, passkey: str | None = None
+        self, approval_id: str, claims: DecisionClaims | None = None
     ) -> LockedApproval | None:
-        """The approval under its conversation's lock, and a key, or a passkey by thumbprint."""
-        asked = (escape(approval_id), None if key_id is None else escape(key_id), passkey)
+        """The approval under its conversation's lock, with the key, passkey and nonce claimed."""
+        claims = claims or DecisionClaims()
+        asked = (
+            escape(approval_id),
+            None if claims.key_id is None else escape(claims.key_id),
+            claims.passkey,
+            claims.nonce,
+            claims.payload_sha256,
+        )
         rows = await self._rows(LOCK_APPROVAL, *asked)
         if rows and rows[0]["seen_head"] != rows[0]["c_head_seq"]:
             # The lock was waited for, so the rest was seen as it was before. Now it is ours.
@@ -215,14 +217,6 @@ class StoreTransaction(StoreSession):
     async def revoke_lease(self, conversation_id: str) -> None:
         """Take a locked conversation from whichever worker drives it: its appends fail from now."""
         await self._connection.execute(_REVOKE_LEASE, self._tenant, conversation_id)
-
-    async def use_nonce(self, nonce: str, payload_sha256: str) -> Literal["new", "same", "other"]:
-        """Take a decision's nonce: `other` when a different payload used it before."""
-        name = (self._tenant, escape(nonce))
-        if await self._connection.fetchval(_USE_NONCE, *name, payload_sha256):
-            return "new"
-        used_by = await self._connection.fetchval(_NONCE, *name)
-        return "same" if used_by == payload_sha256 else "other"
 
     async def put_artifact(self, identity: Identity, new: NewArtifact) -> tuple[ArtifactRef, bool]:
         """Keep a file; with False its scope has it already, and only its trust is joined."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app.log.records import ConsentRecords, KeyRecord
+from app.log.records import ConsentRecords, DecisionClaims, KeyRecord
 from tests.support.postgres import (
     NOON,
     Talk,
@@ -55,7 +55,7 @@ async def test_a_locked_approval_has_its_key_its_people_and_what_its_run_waits_f
     key = await put_key(store, tenant, key_id)
     await talk.request(decided(two, run), resolved(two, run, "approved"))
     async with store.database.transaction(tenant) as tx:
-        locked = await tx.lock_approval(one, key_id=key_id)
+        locked = await tx.lock_approval(one, DecisionClaims(key_id))
         assert locked
         assert (locked.approval.id, locked.conversation.id) == (one, talk.id)
         assert (locked.conversation.principal, locked.conversation.active_run_id) == ("alice", run)
@@ -65,12 +65,63 @@ async def test_a_locked_approval_has_its_key_its_people_and_what_its_run_waits_f
         await tx.append(talk.id, [resolved(one, run, "denied")], now=NOON)
 
 
+async def nonce_of(store: Store, tenant: str, approval: str, payload: str) -> str | None:
+    """Claim the nonce for that payload, and keep it; whose it is."""
+    async with store.database.transaction(tenant) as tx:
+        locked = await tx.lock_approval(approval, DecisionClaims(nonce="n", payload_sha256=payload))
+        return None if locked is None else locked.nonce_of
+
+
+async def test_a_nonce_is_that_of_the_first_payload_in_every_conversation_of_a_tenant(
+    store: Store, tenant: str
+) -> None:
+    one, other, elsewhere = new_id("appr"), new_id("appr"), new_id("appr")
+    await asked(store, tenant, one)
+    await asked(store, tenant, other)
+    await asked(store, f"{tenant}-other", elsewhere)
+    assert await nonce_of(store, tenant, new_id("appr"), "nobody's") is None
+    assert await nonce_of(store, tenant, one, "first") == "first"
+    assert await nonce_of(store, tenant, one, "first") == "first"
+    assert await nonce_of(store, tenant, one, "second") == "first"
+    assert await nonce_of(store, tenant, other, "second") == "first"
+    assert await nonce_of(store, f"{tenant}-other", elsewhere, "second") == "second"
+
+
+async def test_f89_of_two_payloads_with_one_nonce_the_later_waits_and_learns_whose_it_is(
+    store: Store, tenant: str
+) -> None:
+    one, other = new_id("appr"), new_id("appr")
+    await asked(store, tenant, one)
+    await asked(store, tenant, other)
+    async with asyncio.TaskGroup() as group, store.database.transaction(tenant) as tx:
+        await tx.lock_approval(one, DecisionClaims(nonce="n", payload_sha256="first"))
+        second = group.create_task(nonce_of(store, tenant, other, "second"))
+        await somebody_waits(store)
+    assert second.result() == "first"
+
+
+async def test_a_nonce_is_free_again_when_its_decision_is_rolled_back(
+    store: Store, tenant: str
+) -> None:
+    one = new_id("appr")
+    await asked(store, tenant, one)
+
+    async def refused() -> None:
+        async with store.database.transaction(tenant) as tx:
+            await tx.lock_approval(one, DecisionClaims(nonce="n", payload_sha256="first"))
+            raise LookupError
+
+    with pytest.raises(LookupError):
+        await refused()
+    assert await nonce_of(store, tenant, one, "second") == "second"
+
+
 async def test_nobody_locks_or_reads_across_tenants(store: Store, tenant: str) -> None:
     one, key_id, other = new_id("appr"), new_id("key"), f"{tenant}-other"
     talk, run = await asked(store, tenant, one)
     await put_key(store, other, key_id)
     async with store.database.transaction(tenant) as tx:
-        locked = await tx.lock_approval(one, key_id=key_id)
+        locked = await tx.lock_approval(one, DecisionClaims(key_id))
         assert locked
         assert locked.key is None
     async with store.database.transaction(other) as tx:

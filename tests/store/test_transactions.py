@@ -1,4 +1,4 @@
-"""What requests write: keys that may be used once, nonces, agents, approver keys."""
+"""What requests write: keys that may be used once, agents, approver keys."""
 
 from __future__ import annotations
 
@@ -111,16 +111,6 @@ async def test_a_lock_that_is_waited_for_too_long_is_unavailable(
             await tx.lock(talk.id)
             with pytest.raises(StoreUnavailable):
                 await talk.ask()
-
-
-async def test_a_nonce_is_used_by_one_payload(store: Store, tenant: str) -> None:
-    async with store.database.transaction(tenant) as tx:
-        assert await tx.use_nonce("n", "payload") == "new"
-        assert await tx.use_nonce("n", "payload") == "same"
-    async with store.database.transaction(tenant) as tx:
-        assert await tx.use_nonce("n", "other") == "other"
-    async with store.database.transaction(tenant + "x") as tx:
-        assert await tx.use_nonce("n", "other") == "new"
 
 
 def agent(name: str, tenant: str, at: datetime, spec: dict[str, object]) -> AgentRecord:
