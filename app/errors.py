@@ -28,7 +28,7 @@ class LeaseLost(TurngateError):
 
 
 class StoreUnavailable(TurngateError):
-    """The database cannot be reached just now."""
+    """The database, or the bucket of artifacts, cannot be reached just now."""
 
     code = "unavailable"
 

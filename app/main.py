@@ -56,8 +56,9 @@ from app.service.supervisor import Supervisor
 from app.service.tool_listing import ToolListing
 from app.service.wakeups import Wakeups
 from app.settings import Environment, Settings
+from app.store.bucket import BucketPlace
 from app.store.migrations import migrate as migrate_database
-from app.store.open import Store
+from app.store.open import Store, open_bucket
 from app.store.private_file import kept
 from app.store.whereabouts import running_database
 from app.tools.bubblewrap import find_shell
@@ -78,6 +79,7 @@ if TYPE_CHECKING:
     from app.service.clock import Clock
     from app.service.ports import Database
     from app.service.recorder import Pace
+    from app.store.bucket import Bucket
     from app.store.numbering import Sealer
     from app.trust.keys import SigningKey
 
@@ -122,6 +124,7 @@ async def _open_store(
             seal=seal,
             direct=settings.database_direct_url,
             summarizer_of=summarizers.of,
+            bucket=_bucket(settings),
         ) as store,
     ):
         yield store
@@ -171,13 +174,13 @@ async def open_house(
             statements=statements,
             mcp_servers=servers,
             runs=_runs(database, settings, clock, wakeups),
-            artifacts=Artifacts(clock, max_bytes=settings.artifact_max_bytes),
+            artifacts=Artifacts(clock, max_bytes=settings.artifact_max_bytes, shelf=store.shelf),
             memory=ConversationMemory(store),
             skills=Skills(clock),
             tools=ToolListing(toolbox),
             streams=streams,
             event_log=EventLog(database=database, wakeups=wakeups),
-            rates=_rates(settings, clock),
+            rates=Rates(clock, per_minute=limit) if (limit := settings.rate_per_minute) else None,
             allowed_origins=origins,
         )
         stack.enter_context(counted_notices(edge.registry))
@@ -199,13 +202,20 @@ async def _access(store: Store, settings: Settings, clock: Clock) -> AsyncIterat
         yield Access(clock, issuers=issuers, audience=audience, revoked=revoked)
 
 
+def _bucket(settings: Settings) -> Bucket | None:
+    if settings.artifacts_bucket is None:
+        return None
+    keys = settings.s3_access_key_id, _secret(settings.s3_secret_access_key)
+    where = settings.artifacts_bucket, settings.s3_endpoint, settings.s3_region
+    return open_bucket(BucketPlace(*where, *keys))
+
+
 def _runs(database: Database, settings: Settings, clock: Clock, wakeups: Wakeups) -> Runs:
     return Runs(database=database, clock=clock, wakeups=wakeups, open_runs=settings.open_runs)
 
 
 def _agents(store: Store, toolbox: Toolbox, providers: ProviderDirectory, clock: Clock) -> Agents:
-    recalls = store.recall is not None
-    return Agents(clock, catalogue=toolbox, models=providers, recalls=recalls)
+    return Agents(clock, catalogue=toolbox, models=providers, recalls=store.recall is not None)
 
 
 def _streams(
@@ -318,11 +328,6 @@ def _issuers(settings: Settings, clock: Clock) -> dict[str, KeyRing]:
         local = development_issuer(settings.data_dir, clock, kept=kept)
         issuers[DEVELOPMENT_ISSUER] = FixedKeys(local.keys())
     return issuers
-
-
-def _rates(settings: Settings, clock: Clock) -> Rates | None:
-    per_minute = settings.rate_per_minute
-    return Rates(clock, per_minute=per_minute) if per_minute else None
 
 
 def _providers(settings: Settings, clock: Clock) -> ProviderDirectory:

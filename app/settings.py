@@ -144,6 +144,19 @@ class Settings(BaseSettings):
     artifact_max_bytes: int = Field(
         25 * 1024 * 1024, ge=1, description="Bytes that an uploaded artifact may have"
     )
+    artifacts_bucket: str | None = Field(
+        None,
+        pattern=r"^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9._-]+)*/?$",
+        description="Bucket for the bytes of artifacts, s3://BUCKET[/PREFIX]; else the database",
+    )
+    s3_endpoint: str | None = Field(
+        None, pattern=r"^https?://", description="Address of an S3-compatible store; else AWS"
+    )
+    s3_region: str | None = Field(None, description="Region of the bucket")
+    s3_access_key_id: str | None = Field(
+        None, description="Access key for the bucket; else what the machine may do at AWS"
+    )
+    s3_secret_access_key: SecretStr | None = Field(None, description="The access key's secret")
     lease_ttl_s: float = Field(10.0, gt=0, description="Seconds until a silent worker loses a run")
     worker_concurrency: int = Field(64, ge=1, description="Runs that one worker drives at once")
     drain_s: float = Field(20.0, ge=0, description="Seconds that running turns get on SIGTERM")
@@ -183,12 +196,22 @@ class Settings(BaseSettings):
             )
         if (self.embeddings_url is None) != (self.embeddings_model is None):
             raise ValueError("TURNGATE_EMBEDDINGS_URL and TURNGATE_EMBEDDINGS_MODEL come together")
+        self._check_bucket()
         self._check_roots()
         self._check_rp_id()
         for name, secret in self._secrets().items():
             if secret is not None and secret.get_secret_value().lower() in _PLACEHOLDERS:
                 raise ValueError(f"{name} is a placeholder, not a key")
         return self
+
+    def _check_bucket(self) -> None:
+        key = self.s3_access_key_id, self.s3_secret_access_key
+        if (key[0] is None) != (key[1] is None):
+            raise ValueError(
+                "TURNGATE_S3_ACCESS_KEY_ID and TURNGATE_S3_SECRET_ACCESS_KEY come together"
+            )
+        if self.artifacts_bucket is None and any((*key, self.s3_endpoint, self.s3_region)):
+            raise ValueError("TURNGATE_S3_... without TURNGATE_ARTIFACTS_BUCKET is about no bucket")
 
     def _check_roots(self) -> None:
         for root in self.sandbox_roots:
@@ -214,6 +237,7 @@ class Settings(BaseSettings):
             "TURNGATE_ANTHROPIC_API_KEY": self.anthropic_api_key,
             "TURNGATE_GOOGLE_API_KEY": self.google_api_key,
             "TURNGATE_EMBEDDINGS_API_KEY": self.embeddings_api_key,
+            "TURNGATE_S3_SECRET_ACCESS_KEY": self.s3_secret_access_key,
             **{
                 f"TURNGATE_COMPATIBLE.{name}.api_key": server.api_key
                 for name, server in self.compatible.items()

@@ -17,10 +17,13 @@ from hypothesis import settings
 from app.store.embedded import EmbeddedPostgres
 from app.store.migrations import migrate
 from app.store.open import Store
+from tests.support.buckets import s3_server
 from tests.support.seals import SEAL
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
+
+    from tests.support.buckets import S3
 
 # The machine may be busy: how long an example takes says nothing.
 settings.register_profile("turngate", max_examples=60, deadline=None)
@@ -38,6 +41,13 @@ def dsn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     asyncio.run(migrate(server.dsn))
     yield server.dsn
     server.stop()
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[S3]:
+    """An S3-compatible store, for as long as the tests run."""
+    with s3_server() as server:
+        yield server
 
 
 @pytest.fixture

@@ -14,14 +14,16 @@ from pydantic import JsonValue
 from starlette.requests import Request
 from typing_extensions import override
 
-from app.api.edge import Reading, Writing, edge_of
+from app.api.edge import Call, Reading, Writing, edge_of
 from app.api.paging import Cursor, Limit, cut_page, page_of
-from app.api.routes import ReadRoute, Routes, WriteRoute
+from app.api.problems import MediaTypeRefused
+from app.api.routes import Prepared, PreparedRoute, ReadRoute, Routes
 from app.api.uploads import FORM, Filename, read_upload, upload_of
 from app.api.wire import Document, Time
 from app.log.envelope import wire_time
 from app.runctx.mime import OCTETS, served_type
 from app.runctx.shapes import ArtifactRef
+from app.service.refusals import RequestInvalid
 
 routes = Routes(tags=["artifacts"])
 
@@ -58,13 +60,32 @@ class ArtifactList(Document):
     next_cursor: str | None
 
 
-class UploadRoute(WriteRoute):
+class Presigned(Document):
+    """A URL that reads an artifact's bytes, for whoever has it, until `expires_at`."""
+
+    url: str
+    expires_at: Time
+
+
+class UploadRoute(PreparedRoute):
     """Its body is a file of any type, bounded by what an artifact may have."""
 
     @override
     async def read(self, request: Request, *, takes_body: bool) -> tuple[bytes, JsonValue]:
         """The bytes as they came. Raises ArtifactTooLarge."""
         return await read_upload(request, edge_of(request).artifacts.max_bytes), None
+
+    @override
+    async def prepared(self, request: Request, call: Call) -> object:
+        """The id under which the bytes were staged, if they are; what is refused never is."""
+        artifacts, query = call.edge.artifacts, request.query_params
+        if not artifacts.stages:
+            return None
+        try:
+            upload = await upload_of(request, query.get("conversation_id"), query.get("filename"))
+        except (RequestInvalid, MediaTypeRefused):
+            return None
+        return await artifacts.stage(call.edge.database, call.caller, upload)
 
 
 class ContentRoute(ReadRoute):
@@ -89,12 +110,13 @@ async def create_artifact(
     call: Writing,
     request: Request,
     response: Response,
+    staged: Prepared,
     conversation_id: ConversationId | None = None,
     filename: Annotated[Filename | None, Query()] = None,
 ) -> Artifact:
     """Upload a file to a conversation: as the raw body, or as the one file of a form."""
     upload = await upload_of(request, conversation_id, filename)
-    artifact, is_new = await call.edge.artifacts.upload(call.tx, call.caller, upload)
+    artifact, is_new = await call.edge.artifacts.upload(call.tx, call.caller, upload, staged=staged)
     response.status_code = 201 if is_new else 200
     response.headers["Location"] = f"/v1/artifacts/{artifact.id}"
     return artifact_document(artifact)
@@ -139,6 +161,13 @@ async def get_artifact_content(call: Reading, artifact_id: str) -> Response:
             "Cross-Origin-Resource-Policy": "same-origin",
         },
     )
+
+
+@routes.read("/v1/artifacts/{artifact_id}/presigned", "presign_artifact", scope="runs:read")
+async def presign_artifact(call: Reading, artifact_id: str) -> Presigned:
+    """A URL that reads the bytes from the bucket itself, without a token, for five minutes."""
+    url, until = await call.edge.artifacts.presigned(call.session, call.caller, artifact_id)
+    return Presigned(url=url, expires_at=wire_time(until))
 
 
 @routes.write(

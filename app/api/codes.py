@@ -68,6 +68,7 @@ ANSWERS: Final[dict[str, Answer]] = {
     "rate.limited": Answer(429, "Too many requests", CloseCode.TOO_MANY),
     "quota.open_runs": Answer(429, "Too many open runs"),
     "internal": Answer(500, "Something went wrong here", CloseCode.INTERNAL),
+    "artifact.presign_unsupported": Answer(501, "There is no URL for the file"),
     "memory.embedding_failed": Answer(503, "The query cannot be embedded just now"),
     "unavailable": Answer(503, "The service cannot answer just now", CloseCode.SLOW),
 }

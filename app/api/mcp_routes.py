@@ -5,26 +5,21 @@ A server is asked before the transaction begins, so that a slow one holds nothin
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from typing import Annotated, Any, Final, Literal
+from typing import Literal
 
-from fastapi import Depends
 from pydantic import ValidationError
 from starlette.requests import Request
-from starlette.responses import Response
 from typing_extensions import override
 
 from app.api.edge import Call, Reading, Writing
 from app.api.paging import Cursor, Limit, cut_page, is_time_key, page_of, time_key
-from app.api.routes import Endpoint, Routes, WriteRoute
+from app.api.routes import Prepared, PreparedRoute, Routes
 from app.api.wire import Document, Time, time_or_none
 from app.log.envelope import wire_time
 from app.log.servers import McpServerRecord
 from app.service.mcp_spec import McpServerSpec, ToolFlags
 
 routes = Routes(tags=["tools"])
-
-ASKED: Final = "turngate.asked"
 
 
 class McpServer(Document):
@@ -54,30 +49,11 @@ class McpServerList(Document):
     next_cursor: str | None
 
 
-class AskingRoute(WriteRoute):
-    """A write before which a server is asked; its first answer is repeated without asking."""
-
-    @override
-    async def serve(self, request: Request, call: Call, endpoint: Endpoint) -> Response:
-        """Ask, then answer the request within one transaction."""
-        if call.claim is not None:
-            edge = call.edge
-            first = await call.claim.first_answer(edge.database, call.caller, edge.clock)
-            if first is not None:
-                return first
-        request.scope[ASKED] = await self.asked(request, call)
-        return await super().serve(request, call, endpoint)
-
-    @abstractmethod
-    async def asked(self, request: Request, call: Call) -> object:
-        """What the endpoint wants to know of the server."""
-
-
-class ProposingRoute(AskingRoute):
+class ProposingRoute(PreparedRoute):
     """A registration: the proposed server, asked for its tools."""
 
     @override
-    async def asked(self, request: Request, call: Call) -> object:
+    async def prepared(self, request: Request, call: Call) -> object:
         """The server; nothing for a body that the framework will refuse."""
         try:
             spec = McpServerSpec.model_validate(await request.json())
@@ -86,20 +62,13 @@ class ProposingRoute(AskingRoute):
         return await call.edge.mcp_servers.proposed(call.caller, spec)
 
 
-class RefreshingRoute(AskingRoute):
+class RefreshingRoute(PreparedRoute):
     """A refresh: what the server lists now."""
 
     @override
-    async def asked(self, request: Request, call: Call) -> object:
+    async def prepared(self, request: Request, call: Call) -> object:
         """The listing."""
         return await call.edge.mcp_servers.asked(call.caller, request.path_params["name"])
-
-
-async def _asked(request: Request) -> Any:
-    return request.scope[ASKED]
-
-
-Asked = Annotated[Any, Depends(_asked)]
 
 
 @routes.write(
@@ -113,7 +82,7 @@ Asked = Annotated[Any, Depends(_asked)]
 async def register_mcp_server(
     call: Writing,
     body: McpServerSpec,  # noqa: ARG001 - it was read before the server was asked
-    server: Asked,
+    server: Prepared,
 ) -> McpServer:
     """Register a server, and ask it for its tools; one that does not answer may do so later."""
     await call.edge.mcp_servers.add(call.tx, call.caller, server)
@@ -144,7 +113,7 @@ async def get_mcp_server(call: Reading, name: str) -> McpServer:
     scope="tools:write",
     kind=RefreshingRoute,
 )
-async def refresh_mcp_server(call: Writing, name: str, found: Asked) -> McpServer:
+async def refresh_mcp_server(call: Writing, name: str, found: Prepared) -> McpServer:
     """Ask the server again; a tool that it defines otherwise now inherits no approval."""
     refreshed = await call.edge.mcp_servers.refresh(call.tx, call.caller, name, found)
     return server_document(refreshed)

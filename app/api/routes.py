@@ -11,10 +11,11 @@ security of the operation, and the route reads them from there.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 from pydantic import JsonValue
@@ -34,6 +35,7 @@ Declared = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 SECURITY: Final = "bearer"
 _SCHEME: Final = "bearer "
+_PREPARED: Final = "turngate.prepared"
 _BODILESS: Final = frozenset({"GET", "HEAD"})
 
 
@@ -132,6 +134,35 @@ class WriteRoute(EdgeRoute):
             if call.claim is not None:
                 await call.claim.keep(tx, call.caller, response)
             return response
+
+
+class PreparedRoute(WriteRoute):
+    """A write before which something slow is done; its first answer is repeated without that.
+
+    So a server that takes its time holds nothing but the request.
+    """
+
+    @override
+    async def serve(self, request: Request, call: Call, endpoint: Endpoint) -> Response:
+        """Prepare, then answer the request within one transaction."""
+        if call.claim is not None:
+            edge = call.edge
+            first = await call.claim.first_answer(edge.database, call.caller, edge.clock)
+            if first is not None:
+                return first
+        request.scope[_PREPARED] = await self.prepared(request, call)
+        return await super().serve(request, call, endpoint)
+
+    @abstractmethod
+    async def prepared(self, request: Request, call: Call) -> object:
+        """What the endpoint gets as its `Prepared`."""
+
+
+async def _prepared(request: Request) -> Any:
+    return request.scope[_PREPARED]
+
+
+Prepared = Annotated[Any, Depends(_prepared)]
 
 
 class Routes(APIRouter):

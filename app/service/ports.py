@@ -118,6 +118,10 @@ class Session(SkillReads, PasskeyReads, GrantReads, Protocol):
         """The bytes, unless it was deleted meanwhile. Raises ArtifactCorrupt."""
         ...
 
+    async def artifact_url(self, artifact: ArtifactRef, *, seconds: int) -> str | None:
+        """A URL that reads the bytes for so long; None where there is none for them."""
+        ...
+
 
 class Transaction(Session, SkillWrites, KeyWrites, PasskeyWrites, Protocol):
     """One request's writes: they commit together when the block ends, or not at all."""
@@ -166,7 +170,10 @@ class Transaction(Session, SkillWrites, KeyWrites, PasskeyWrites, Protocol):
         ...
 
     async def put_artifact(self, identity: Identity, new: NewArtifact) -> tuple[ArtifactRef, bool]:
-        """Keep a file; with False its scope has it already, and only its trust is joined."""
+        """Keep a staged file; with False its scope has it already, and only its trust is joined.
+
+        Raises StoreUnavailable if its bytes are not where they are to lie.
+        """
         ...
 
     async def delete_artifact(self, artifact: ArtifactRef) -> None: ...

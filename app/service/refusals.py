@@ -131,6 +131,15 @@ class ArtifactTooLarge(Refusal):
         super().__init__(f"an artifact has at most {limit} bytes")
 
 
+class PresignUnsupported(Refusal):
+    """The file's bytes lie where no URL leads."""
+
+    code = "artifact.presign_unsupported"
+
+    def __init__(self) -> None:
+        super().__init__("the bytes of this artifact are read at its content")
+
+
 class ConversationBusy(Refusal):
     """Another run is active, and the caller did not want to wait."""
 

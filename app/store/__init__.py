@@ -12,6 +12,8 @@ It decides nothing: what is written was decided in `service`. Where to look:
 - memory: `memory` fulfils its port, with `rolling_memory` for summaries, which `folding` writes;
   `memory_turns` and `memory_state` are their SQL; by meaning: `recall`, over `vectors` where
   the database has pgvector
+- bytes of artifacts: `bucket` says where they may lie outside of the database, `s3` speaks to it,
+  `leftovers` sweeps there
 - reads: `queries` and `approval_queries` are their SQL, `records` makes records of rows,
   `mcp_servers`, `passkeys` and `grants` have both of their own, `stored_logs` reads whole logs
 - runs to be driven: `ready` says which is next, `wakes` enqueues it

@@ -1,32 +1,38 @@
-"""Artifacts in Postgres: the default driver of the port `ArtifactStore` (run-context.md 7).
+"""Artifacts: the port `ArtifactStore`, over Postgres alone or with a bucket (run-context.md 7).
 
 A file is known by its SHA-256 within its scope, and nothing is shared between scopes: whoever keeps
-a file learns nothing about anybody else's. The bytes lie in the row, out of line and uncompressed,
-so that lists never touch them.
+a file learns nothing about anybody else's. Without a bucket the bytes lie in the row, out of line
+and uncompressed, so that lists never touch them. With one they lie there under the artifact's id:
+each row has an object of its own, so that letting go of one never takes another's bytes. Both kinds
+of rows are read wherever this process can reach their bytes.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
+import asyncpg
 import structlog
 
-from app.errors import ArtifactCorrupt, IdentityRequired
+from app.errors import ArtifactCorrupt, IdentityRequired, StoreUnavailable
 from app.ids import Identity
 from app.policy.taint import Trust
-from app.runctx.mime import sniffed
+from app.runctx.mime import served_type, sniffed
 from app.runctx.shapes import ArtifactRef
-from app.store.connections import storing
+from app.store import leftovers
+from app.store.connections import borrowed, storing
 from app.store.texts import escape, unescape
 
 if TYPE_CHECKING:
-    import asyncpg
+    from collections.abc import AsyncIterator, Sequence
 
     from app.log.queries import Page
     from app.runctx.shapes import NewArtifact
-    from app.store.connections import Reader
+    from app.store.bucket import Bucket
+    from app.store.connections import Connection, Reader
 
 _COLUMNS: Final = """id, tenant, principal, conversation_id, namespace, sha256, mime, sniffed,
     size_bytes, filename, tool, run_id, stored_by, trust, created_at"""
@@ -42,10 +48,17 @@ RETURNING COLUMNS""".replace("COLUMNS", _COLUMNS)
 _REF: Final = "SELECT COLUMNS FROM artifacts WHERE SCOPE AND id = $4".replace(
     "COLUMNS", _COLUMNS
 ).replace("SCOPE", _SCOPE)
-_CONTENT: Final = "SELECT sha256, content FROM artifacts WHERE SCOPE AND id = $4".replace(
-    "SCOPE", _SCOPE
+_CONTENT: Final = (
+    "SELECT sha256, size_bytes, content FROM artifacts WHERE SCOPE AND id = $4".replace(
+        "SCOPE", _SCOPE
+    )
 )
-_DELETE: Final = "DELETE FROM artifacts WHERE SCOPE AND id = $4".replace("SCOPE", _SCOPE)
+_IN_BUCKET: Final = """
+SELECT true FROM artifacts WHERE SCOPE AND id = $4 AND content IS NULL""".replace("SCOPE", _SCOPE)
+_DELETE: Final = """
+WITH gone AS (DELETE FROM artifacts WHERE SCOPE AND id = $4 RETURNING tenant, id, content)
+INSERT INTO artifact_leftovers (tenant, key, due_at)
+SELECT tenant, id, now() FROM gone WHERE content IS NULL""".replace("SCOPE", _SCOPE)
 _LIST: Final = "SELECT COLUMNS FROM artifacts WHERE SCOPE ORDER BY created_at DESC, id".replace(
     "COLUMNS", _COLUMNS
 ).replace("SCOPE", _SCOPE)
@@ -61,35 +74,42 @@ log = structlog.get_logger(__name__)
 
 
 class StoreArtifacts:
-    """Artifacts over a pool, or over a transaction's connection."""
+    """Artifacts over a pool, or over a transaction's connection, and perhaps over a bucket."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: Reader, bucket: Bucket | None = None) -> None:
         self._reader = reader
+        self._bucket = bucket
 
     async def put(self, identity: Identity, new: NewArtifact) -> tuple[ArtifactRef, bool]:
         """Keep a file; with False the scope has it already, and only its trust is joined."""
-        scope = _scope(identity)
-        digest, found = await asyncio.to_thread(_looked_at, new.content)
+        await self.stage(identity, new)
+        return await self.keep(identity, new)
+
+    async def stage(self, identity: Identity, new: NewArtifact) -> None:
+        """Bring the bytes to the bucket, before the transaction that keeps them; else nothing.
+
+        They are noted first, so that bytes that nobody comes to keep are swept away.
+        """
+        tenant, _, _ = _scope(identity)
+        if self._bucket is None:
+            return
         with storing():
-            (row,) = await self._reader.fetch(
-                _PUT,
-                *scope,
-                new.id,
-                new.namespace,
-                digest,
-                escape(new.mime),
-                found,
-                len(new.content),
-                None if new.filename is None else escape(new.filename),
-                new.tool,
-                identity.run or None,
-                escape(new.by),
-                int(new.trust),
-                new.at,
-                new.content,
-            )
-        ref = _ref(row)
-        return ref, ref.id == new.id
+            await leftovers.note(self._reader, tenant, new.id)
+        kind = served_type(new.mime, sniffed(new.content))
+        await self._bucket.put(new.id, new.content, media_type=kind)
+
+    async def keep(self, identity: Identity, new: NewArtifact) -> tuple[ArtifactRef, bool]:
+        """Keep a file whose bytes are where they are to lie. Raises StoreUnavailable."""
+        scope = _scope(identity)
+        looked_at = await asyncio.to_thread(_looked_at, new.content)
+        row = (*scope, *_columns(new, looked_at, run=identity.run))
+        if self._bucket is None:
+            with storing():
+                return _kept(await self._reader.fetch(_PUT, *row, new.content), new)
+        async with _as_one(self._reader) as connection:
+            ref, is_new = _kept(await connection.fetch(_PUT, *row, None), new)
+            await leftovers.settle(connection, new.id, is_kept=is_new)
+        return ref, is_new
 
     async def get_ref(self, identity: Identity, artifact_id: str) -> ArtifactRef | None:
         """The file without its bytes."""
@@ -105,10 +125,21 @@ class StoreArtifacts:
             row = await self._reader.fetchrow(_CONTENT, *scope, escape(artifact_id))
         if row is None:
             return None
-        content: bytes = row["content"]
-        if await asyncio.to_thread(_digest, content) != row["sha256"]:
+        content: bytes | None = row["content"]
+        if content is None:
+            content = await self._reachable().get(artifact_id, size=row["size_bytes"])
+        if content is None or await asyncio.to_thread(_digest, content) != row["sha256"]:
             raise ArtifactCorrupt(f"{artifact_id!r} has other bytes than were kept")
         return content
+
+    async def presigned(self, identity: Identity, artifact_id: str, *, seconds: int) -> str | None:
+        """A URL of the bucket that reads the bytes for so long; None if they lie elsewhere."""
+        scope = _scope(identity)
+        if self._bucket is None:
+            return None
+        with storing():
+            is_there = await self._reader.fetchval(_IN_BUCKET, *scope, escape(artifact_id))
+        return await self._bucket.presigned(artifact_id, seconds=seconds) if is_there else None
 
     async def exists(self, identity: Identity, artifact_id: str) -> bool:
         """Whether the scope holds the file."""
@@ -144,6 +175,11 @@ class StoreArtifacts:
             rows = await self._reader.fetch(_LIST, *scope)
         return [_ref(row) for row in rows]
 
+    def _reachable(self) -> Bucket:
+        if self._bucket is None:
+            raise StoreUnavailable("the bytes lie in a bucket, and this process has none")
+        return self._bucket
+
 
 def _scope(identity: Identity) -> tuple[str, str, str]:
     try:
@@ -154,12 +190,50 @@ def _scope(identity: Identity) -> tuple[str, str, str]:
     return escape(identity.tenant), escape(identity.user), escape(identity.session)
 
 
+@asynccontextmanager
+async def _as_one(reader: Reader) -> AsyncIterator[Connection]:
+    """A transaction, or a part of the one that there is. Raises StoreUnavailable."""
+    if isinstance(reader, asyncpg.Pool):
+        async with borrowed(reader) as connection, connection.transaction():
+            yield connection
+    else:
+        with storing():
+            async with reader.transaction():
+                yield reader
+
+
+def _columns(new: NewArtifact, looked_at: tuple[str, str], *, run: str) -> tuple[object, ...]:
+    """The columns between a row's scope and its bytes."""
+    digest, found = looked_at
+    return (
+        new.id,
+        new.namespace,
+        digest,
+        escape(new.mime),
+        found,
+        len(new.content),
+        None if new.filename is None else escape(new.filename),
+        new.tool,
+        run or None,
+        escape(new.by),
+        int(new.trust),
+        new.at,
+    )
+
+
 def _looked_at(content: bytes) -> tuple[str, str]:
     return _digest(content), sniffed(content)
 
 
 def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
+
+
+def _kept(rows: Sequence[asyncpg.Record], new: NewArtifact) -> tuple[ArtifactRef, bool]:
+    """The row as it is now, and whether it is the new one's own."""
+    (row,) = rows
+    ref = _ref(row)
+    return ref, ref.id == new.id
 
 
 def _ref(row: asyncpg.Record) -> ArtifactRef:

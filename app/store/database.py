@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
     from app.log.envelope import Event
+    from app.store.bucket import Bucket
     from app.store.connections import Pool
     from app.store.numbering import Sealer
     from app.store.tails import Tails
@@ -36,7 +37,9 @@ class StoreDatabase:
         *,
         seal: Sealer,
         committed: Callable[[str, Sequence[Event]], None],
+        bucket: Bucket | None = None,
     ) -> None:
+        self._bucket = bucket
         self._seal = seal
         self._pool = pool
         self._tails = tails
@@ -46,7 +49,7 @@ class StoreDatabase:
     async def session(self, tenant: str) -> AsyncIterator[StoreSession]:
         """Reads of the tenant; each takes a connection for itself alone."""
         try:
-            yield StoreSession(self._pool, tenant)
+            yield StoreSession(self._pool, tenant, self._bucket)
         except (*LOST, *PASSING) as error:
             raise StoreUnavailable(f"the database did not answer: {error}") from error
 
@@ -55,7 +58,9 @@ class StoreDatabase:
         """Writes of the tenant; they are committed when the block ends without an error."""
         async with borrowed(self._pool) as connection:
             async with connection.transaction():
-                transaction = StoreTransaction(connection, tenant, seal=self._seal)
+                transaction = StoreTransaction(
+                    connection, tenant, seal=self._seal, bucket=self._bucket
+                )
                 yield transaction
             for batch in transaction.written:
                 self._tails.see(batch.conversation_id, batch.after)

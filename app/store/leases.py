@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from app.errors import LeaseLost
+from app.errors import LeaseLost, StoreUnavailable
 from app.ids import Identity
 from app.log.records import Lease
 from app.store import records
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from app.log.envelope import Event, NewEvent
     from app.runctx.shapes import ArtifactRef, NewArtifact
     from app.store.appender import Appender
+    from app.store.bucket import Bucket
     from app.store.connections import Pool
 
 # The claim locks before it looks: one that does not wait for a worker that is just letting go would
@@ -70,7 +71,10 @@ _OWNER: Final = "SELECT principal FROM conversations WHERE id = $1"
 class StoreLeases:
     """The port `Leases`. What is claimed may be forgotten by a crash; what is kept may not."""
 
-    def __init__(self, forgetful: Pool, appender: Appender, pool: Pool) -> None:
+    def __init__(
+        self, forgetful: Pool, appender: Appender, pool: Pool, bucket: Bucket | None = None
+    ) -> None:
+        self._bucket = bucket
         self._forgetful = forgetful
         self._appender = appender
         self._pool = pool
@@ -118,9 +122,17 @@ class StoreLeases:
         )
 
     async def keep(self, lease: Lease, new: NewArtifact) -> ArtifactRef:
-        """Keep a file of the leased run in its conversation, for good when this returns."""
+        """Keep a file of the leased run in its conversation, for good when this returns.
+
+        A call's result cannot be had again: while the bucket is away it is kept in the database.
+        """
         async with borrowed(self._pool) as connection:
             owner = await connection.fetchval(_OWNER, lease.conversation_id)
-            scope = Identity(lease.tenant, unescape(owner), lease.conversation_id, lease.run.id)
-            ref, _ = await StoreArtifacts(connection).put(scope, new)
+        scope = Identity(lease.tenant, unescape(owner), lease.conversation_id, lease.run.id)
+        try:
+            ref, _ = await StoreArtifacts(self._pool, self._bucket).put(scope, new)
+        except StoreUnavailable:
+            if self._bucket is None:
+                raise
+            ref, _ = await StoreArtifacts(self._pool).put(scope, new)
         return ref

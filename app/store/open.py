@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Final
 
 from app.errors import Misconfigured
 from app.store.appender import LANES, Appender
-from app.store.connections import FORGETFUL, POOL_SIZE, SteadyConnection, open_pool
+from app.store.artifacts import StoreArtifacts
+from app.store.connections import FORGETFUL, SteadyConnection, open_pool
 from app.store.database import StoreDatabase
 from app.store.folding import Folding
 from app.store.holds import StoreHolds
 from app.store.leases import StoreLeases
+from app.store.leftovers import Leftovers
 from app.store.memory import StoreMemory
 from app.store.queue import StoreQueue
 from app.store.recall import StoreRecall
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
     from app.runctx.memory import MemorySettings
     from app.runctx.ports import Embedder, Summarizer
+    from app.store.bucket import Bucket, BucketPlace
     from app.store.connections import Pool
     from app.store.numbering import Sealer
 
@@ -52,10 +55,21 @@ class Store:
     pool: Pool
     folding: Folding | None = None
     recall: StoreRecall | None = None
+    bucket: Bucket | None = None
+
+    @property
+    def artifacts(self) -> StoreArtifacts:
+        """The files of every tenant's conversations."""
+        return StoreArtifacts(self.pool, self.bucket)
+
+    @property
+    def shelf(self) -> StoreArtifacts | None:
+        """Where uploads are staged; nowhere, if their bytes lie in the database."""
+        return None if self.bucket is None else self.artifacts
 
     def workspace(self, tenant: str) -> StoreWorkspace:
         """The files of the tenant's conversations, as the tools see them."""
-        return StoreWorkspace(self.pool, tenant)
+        return StoreWorkspace(self.pool, tenant, self.bucket)
 
     def skills(self, tenant: str) -> StoreSkills:
         """The tenant's skills, as its runs see them."""
@@ -90,20 +104,20 @@ class Store:
         *,
         process: str,
         seal: Sealer,
-        pool_size: int = POOL_SIZE,
         direct: str | None = None,
         summarizer_of: Callable[[str], Summarizer] | None = None,
+        bucket: Bucket | None = None,
     ) -> AsyncIterator[Store]:
         """The store of a migrated database until the block ends. Raises StoreUnavailable.
 
         `process` is an id of this process that no other has; `seal` signs logs. `direct` is the
         database's own address where `dsn` is a pooler's: what listens uses it, and without it looks
-        again and again. `summarizer_of` an agent's model is who condenses its memory. What a block
-        raises is passed on as it is; appends that nobody has answered by the end of the block raise
-        StoreUnavailable.
+        again and again. `summarizer_of` an agent's model is who condenses its memory. New artifacts
+        have their bytes in the `bucket`. What a block raises is passed on as it is; appends that
+        nobody has answered by the end of the block raise StoreUnavailable.
         """
         lasting = direct or dsn
-        pool = await open_pool(dsn, largest=pool_size)
+        pool = await open_pool(dsn)
         claiming = await open_pool(dsn, largest=CLAIM_POOL, settings=FORGETFUL)
         lanes = [SteadyConnection(lasting) for _ in range(LANES)]
         hinting = SteadyConnection(lasting)
@@ -116,10 +130,14 @@ class Store:
         running = [tasks.create_task(appender.run()), tasks.create_task(signals.run())]
         if folding is not None:
             running.append(tasks.create_task(folding.run()))
+        if bucket is not None:
+            running.append(tasks.create_task(Leftovers(pool, bucket).run()))
         try:
             yield Store(
-                database=StoreDatabase(pool, tails, seal=seal, committed=signals.committed),
-                leases=StoreLeases(claiming, appender, pool),
+                database=StoreDatabase(
+                    pool, tails, seal=seal, committed=signals.committed, bucket=bucket
+                ),
+                leases=StoreLeases(claiming, appender, pool, bucket),
                 queue=StoreQueue(lasting, pool),
                 signals=signals,
                 holds=StoreHolds(pool),
@@ -127,6 +145,7 @@ class Store:
                 revocations=StoreRevocations(pool),
                 pool=pool,
                 folding=folding,
+                bucket=bucket,
             )
         finally:
             for task in running:
@@ -145,3 +164,14 @@ async def _close(pool: Pool) -> None:
             await pool.close()
     except TimeoutError:
         pool.terminate()
+
+
+def open_bucket(place: BucketPlace) -> Bucket:
+    """The bucket, which is not asked yet. Raises Misconfigured."""
+    try:
+        from app.store.s3 import S3Bucket  # noqa: PLC0415 - what it imports is an extra
+    except ImportError as error:
+        raise Misconfigured(
+            "TURNGATE_ARTIFACTS_BUCKET needs the extra s3: pip install 'turngate[s3]'"
+        ) from error
+    return S3Bucket(place)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from app.log.servers import McpServerRecord
     from app.runctx.shapes import ArtifactRef
     from app.runctx.skill import Skill, SkillCard
+    from app.store.bucket import Bucket
     from app.store.connections import Reader
 
 _DELTAS: Final = frozenset({"text.delta", "reasoning.delta"})
@@ -40,10 +41,10 @@ _DELTAS: Final = frozenset({"text.delta", "reasoning.delta"})
 class StoreSession:
     """Reads of one tenant."""
 
-    def __init__(self, reader: Reader, tenant: str) -> None:
+    def __init__(self, reader: Reader, tenant: str, bucket: Bucket | None = None) -> None:
         self._reader = reader
         self._tenant = escape(tenant)
-        self._artifacts = StoreArtifacts(reader)
+        self._artifacts = StoreArtifacts(reader, bucket)
         self._skills = StoreSkills(reader, tenant)
 
     async def conversation(self, conversation_id: str) -> ConversationRecord | None:
@@ -261,6 +262,10 @@ class StoreSession:
     async def artifact_content(self, artifact: ArtifactRef) -> bytes | None:
         """The bytes, unless it was deleted meanwhile. Raises ArtifactCorrupt."""
         return await self._artifacts.get(artifact.identity, artifact.id)
+
+    async def artifact_url(self, artifact: ArtifactRef, *, seconds: int) -> str | None:
+        """A URL that reads the bytes for so long; None where there is none for them."""
+        return await self._artifacts.presigned(artifact.identity, artifact.id, seconds=seconds)
 
     async def skills_revision(self) -> int:
         """The revision of the tenant's skills as they are now; 0 where there never was one."""

@@ -169,7 +169,10 @@ class WorkspaceFileRow(SQLModel, table=True):
 
 
 class Artifact(SQLModel, table=True):
-    """A file of a conversation with its bytes; `principal` is the conversation's."""
+    """A file of a conversation; `principal` is the conversation's.
+
+    Its bytes are `content`, or where that is null an object of its id in the bucket.
+    """
 
     __tablename__: ClassVar[str] = "artifacts"
     __table_args__ = (
@@ -193,7 +196,18 @@ class Artifact(SQLModel, table=True):
     stored_by: str = text()
     trust: int = Field(sa_type=SmallInteger, sa_column_kwargs=NO_SEQUENCE)
     created_at: datetime = time()
-    content: bytes = octets()
+    content: bytes | None = octets(null=True)
+
+
+class ArtifactLeftover(SQLModel, table=True):
+    """An object in the bucket that no artifact needs, and from when on it may be swept away."""
+
+    __tablename__: ClassVar[str] = "artifact_leftovers"
+    __table_args__ = (not_empty("key"), Index(None, "due_at"))
+
+    tenant: str = text()
+    key: str = text(key=True)
+    due_at: datetime = time()
 
 
 class SkillRow(SQLModel, table=True):

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from app.log.servers import McpServerRecord
     from app.runctx.shapes import ArtifactRef, NewArtifact
     from app.runctx.skill import Skill, SkillCard
+    from app.store.bucket import Bucket
     from app.store.connections import Connection
     from app.store.numbering import Batch, Sealer
 
@@ -105,8 +106,10 @@ WHERE tenant = $1 AND principal = $2 AND reset_at IS NULL"""
 class StoreTransaction(StoreSession):
     """One request's writes. `written` holds what was appended, to be told after the commit."""
 
-    def __init__(self, connection: Connection, tenant: str, *, seal: Sealer) -> None:
-        super().__init__(connection, tenant)
+    def __init__(
+        self, connection: Connection, tenant: str, *, seal: Sealer, bucket: Bucket | None = None
+    ) -> None:
+        super().__init__(connection, tenant, bucket)
         self._connection = connection
         self._seal = seal
         self._locked: dict[str, Tail] = {}
@@ -219,8 +222,8 @@ class StoreTransaction(StoreSession):
         await self._connection.execute(_REVOKE_LEASE, self._tenant, conversation_id)
 
     async def put_artifact(self, identity: Identity, new: NewArtifact) -> tuple[ArtifactRef, bool]:
-        """Keep a file; with False its scope has it already, and only its trust is joined."""
-        return await self._artifacts.put(identity, new)
+        """Keep a staged file; with False its scope has it already, and only its trust is joined."""
+        return await self._artifacts.keep(identity, new)
 
     async def delete_artifact(self, artifact: ArtifactRef) -> None:
         """Let go of an artifact for good."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from app.runctx.shapes import ArtifactRef
+    from app.store.bucket import Bucket
     from app.store.connections import Pool
 
 _LIST: Final = """
@@ -70,8 +71,9 @@ class _Full(Exception):
 class StoreWorkspace:
     """The workspaces of one tenant's conversations: the port `WorkspaceStore` of the tools."""
 
-    def __init__(self, pool: Pool, tenant: str) -> None:
+    def __init__(self, pool: Pool, tenant: str, bucket: Bucket | None = None) -> None:
         self._pool = pool
+        self._artifacts = StoreArtifacts(pool, bucket)
         self._tenant = escape(tenant)
 
     async def list_files(self, conversation_id: str) -> list[FileEntry]:
@@ -153,11 +155,10 @@ class StoreWorkspace:
         self, conversation_id: str, artifact_id: str
     ) -> tuple[ArtifactRef, bytes] | None:
         """An artifact of the conversation, whoever left it there. Raises ArtifactCorrupt."""
-        artifacts = StoreArtifacts(self._pool)
-        ref = await artifacts.find(unescape(self._tenant), artifact_id)
+        ref = await self._artifacts.find(unescape(self._tenant), artifact_id)
         if ref is None or ref.identity.session != conversation_id:
             return None
-        content = await artifacts.get(ref.identity, ref.id)
+        content = await self._artifacts.get(ref.identity, ref.id)
         return None if content is None else (ref, content)
 
 

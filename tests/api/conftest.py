@@ -21,6 +21,7 @@ from tests.support.server import Served, served
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
+    from tests.support.buckets import S3
 
 _tenants = count(1)
 
@@ -36,6 +37,17 @@ async def shared_store(dsn: str) -> AsyncIterator[Store]:
 async def application(shared_store: Store) -> AsyncIterator[ApiWorld]:
     """The application, for all of these tests."""
     async with api_world(shared_store) as opened:
+        yield opened
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def bucketed(dsn: str, s3: S3) -> AsyncIterator[ApiWorld]:
+    """The application with the bytes of artifacts in a bucket, for all tests of it."""
+    bucket = s3.bucket().bucket
+    async with (
+        Store.open(dsn, seal=SEAL, process="edge-with-a-bucket", bucket=bucket) as store,
+        api_world(store) as opened,
+    ):
         yield opened
 
 

@@ -1,8 +1,12 @@
-"""Artifacts over HTTP: upload, read, download, list, delete, and what is refused (service.md 4)."""
+"""Artifacts over HTTP: upload, read, download, list, delete, and what is refused (service.md 4).
+
+All of it with the bytes in the database, and with the bytes in a bucket.
+"""
 
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -11,7 +15,7 @@ import pytest
 from tests.support.api_world import pointers, problem
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
 
     import httpx
 
@@ -21,6 +25,13 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 LIMIT = 25 * 1024 * 1024
 POLYGLOT = b"GIF89a/*<script>alert(1)</script>*/"
+
+
+@pytest.fixture(params=["application", "bucketed"])
+def world(request: pytest.FixtureRequest, tenant: str) -> Iterator[ApiWorld]:
+    application: ApiWorld = request.getfixturevalue(request.param)
+    yield replace(application, tenant=tenant)
+    application.clock.restart()
 
 
 async def conversation(person: Person, *participants: str) -> str:

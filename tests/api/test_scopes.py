@@ -24,7 +24,7 @@ OPENS = {
     "runs:read": (
         "list_runs get_run list_conversations get_conversation list_messages get_schema "
         "list_run_events list_conversation_events get_event list_questions get_question "
-        "list_artifacts get_artifact get_artifact_content"
+        "list_artifacts get_artifact get_artifact_content presign_artifact"
     ),
     "runs:write": (
         "create_run cancel_run create_conversation update_conversation answer_question "

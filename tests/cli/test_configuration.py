@@ -85,6 +85,22 @@ CASES = [
         "TURNGATE_RP_ID needs one of TURNGATE_ALLOWED_ORIGINS on it or below it",
     ),
     Case(
+        "a bucket that is none",
+        {"TURNGATE_ARTIFACTS_BUCKET": "https://bucket.example"},
+        "TURNGATE_ARTIFACTS_BUCKET: String should match pattern "
+        "'^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9._-]+)*/?$'",
+    ),
+    Case(
+        "half of a bucket's key",
+        {"TURNGATE_ARTIFACTS_BUCKET": "s3://files", "TURNGATE_S3_ACCESS_KEY_ID": "AKIA"},
+        "TURNGATE_S3_ACCESS_KEY_ID and TURNGATE_S3_SECRET_ACCESS_KEY come together",
+    ),
+    Case(
+        "a region of no bucket",
+        {"TURNGATE_S3_REGION": "eu-central-1"},
+        "TURNGATE_S3_... without TURNGATE_ARTIFACTS_BUCKET is about no bucket",
+    ),
+    Case(
         "a placeholder in the place of a key",
         {"TURNGATE_OPENAI_API_KEY": "ChangeMe"},
         "TURNGATE_OPENAI_API_KEY is a placeholder, not a key",

@@ -1,10 +1,11 @@
-"""The contract of an artifact store, held by the Postgres driver (run-context.md 7): C142 to C146.
+"""The contract of an artifact store, held by both drivers (run-context.md 7): C142 to C146.
 
-What a further driver must do as well is in `TestContract`; the rest is about rows.
+What every driver does is in `TestContract`; the rest is about rows, however the bytes are kept.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -22,6 +23,7 @@ from app.store.artifacts import StoreArtifacts
 if TYPE_CHECKING:
     from app.runctx.ports import ArtifactStore
     from app.store.open import Store
+    from tests.support.buckets import S3, BucketWorld
 
 pytestmark = pytest.mark.postgres
 
@@ -34,9 +36,15 @@ def scope(tenant: str) -> Identity:
     return Identity(tenant, "alice", f"conv-{tenant}", "run_1")
 
 
+@pytest.fixture(params=["postgres", "s3"])
+def bucket(request: pytest.FixtureRequest) -> BucketWorld | None:
+    s3: S3 | None = request.getfixturevalue("s3") if request.param == "s3" else None
+    return None if s3 is None else s3.bucket()
+
+
 @pytest.fixture
-def artifacts(store: Store) -> StoreArtifacts:
-    return StoreArtifacts(store.pool)
+def artifacts(store: Store, bucket: BucketWorld | None) -> StoreArtifacts:
+    return StoreArtifacts(store.pool, None if bucket is None else bucket.bucket)
 
 
 def new(scope: Identity, number: int = 1, /, **changes: Any) -> NewArtifact:
@@ -118,6 +126,31 @@ class TestContract:
         with pytest.raises(IdentityRequired, match=member):
             await artifacts.get(blank, "art_1")
 
+    @pytest.mark.parametrize("size", [0, 1, 25 * 1024 * 1024])
+    async def test_a_file_of_any_size_comes_back_whole(
+        self, artifacts: ArtifactStore, scope: Identity, size: int
+    ) -> None:
+        content = b"\xff" * size
+        kept, _ = await artifacts.put(scope, new(scope, content=content))
+        assert (kept.size_bytes, await artifacts.get(scope, kept.id)) == (size, content)
+
+    async def test_c142_of_many_who_keep_the_same_bytes_at_once_one_is_first(
+        self, artifacts: ArtifactStore, scope: Identity
+    ) -> None:
+        kept = await asyncio.gather(*(artifacts.put(scope, new(scope, n)) for n in range(8)))
+        assert sorted(is_new for _, is_new in kept) == [False] * 7 + [True]
+        (ident,) = {ref.id for ref, _ in kept}
+        assert await artifacts.get(scope, ident) == BYTES
+
+    async def test_bytes_are_kept_again_after_they_were_deleted(
+        self, artifacts: ArtifactStore, scope: Identity
+    ) -> None:
+        first, _ = await artifacts.put(scope, new(scope))
+        await artifacts.delete(scope, first.id)
+        second, is_new = await artifacts.put(scope, new(scope, 2))
+        assert (is_new, second.id == first.id) == (True, False)
+        assert await artifacts.get(scope, second.id) == BYTES
+
     async def test_a_deleted_file_is_gone_and_may_be_deleted_again(
         self, artifacts: ArtifactStore, scope: Identity
     ) -> None:
@@ -137,11 +170,19 @@ class TestContract:
         assert listed == ["2", "3", "1"]
 
 
+@pytest.mark.parametrize("found", [b"x", bytes(1024), b""])
 async def test_c145_bytes_that_have_changed_are_not_handed_out(
-    store: Store, artifacts: StoreArtifacts, scope: Identity
+    store: Store,
+    artifacts: StoreArtifacts,
+    bucket: BucketWorld | None,
+    scope: Identity,
+    found: bytes,
 ) -> None:
     kept, _ = await artifacts.put(scope, new(scope))
-    await store.pool.execute("UPDATE artifacts SET content = 'x' WHERE id = $1", kept.id)
+    if bucket is None:
+        await store.pool.execute("UPDATE artifacts SET content = $2 WHERE id = $1", kept.id, found)
+    else:
+        await bucket.bucket.put(kept.id, found, media_type="text/plain")
     with pytest.raises(ArtifactCorrupt):
         await artifacts.get(scope, kept.id)
 
@@ -166,8 +207,9 @@ async def test_a_conversation_s_files_come_in_pages(
 
 
 async def test_large_files_are_kept_out_of_line_and_uncompressed(
-    store: Store, artifacts: StoreArtifacts, scope: Identity
+    store: Store, scope: Identity
 ) -> None:
+    artifacts = StoreArtifacts(store.pool)
     large = b"a" * (25 * 1024 * 1024)
     kept, _ = await artifacts.put(scope, new(scope, content=large))
     size = await store.pool.fetchval(

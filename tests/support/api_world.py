@@ -228,7 +228,7 @@ def edge_of(
         mcp_servers=servers,
         statements=statements,
         runs=Runs(database=database, clock=clock, wakeups=wakeups, open_runs=open_runs),
-        artifacts=Artifacts(clock),
+        artifacts=Artifacts(clock, shelf=store.shelf),
         memory=ConversationMemory(store),
         skills=Skills(clock),
         tools=ToolListing(toolbox),
