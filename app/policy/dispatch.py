@@ -85,13 +85,15 @@ class CallRules:
 
     `consent` holds the rules of the run's snapshot of its agent and of the agent as it is now, and
     the stricter counts. `before` and `after` are those of the snapshot; of `present`, those of the
-    agent as it is now, only a denial counts.
+    agent as it is now, only a denial counts. With `trusts_uploads` a call that reads what people
+    uploaded does not taint the run.
     """
 
     consent: tuple[ConsentRules, ...] = ()
     before: tuple[CallRule, ...] = ()
     after: tuple[ResultRule, ...] = ()
     present: tuple[CallRule, ...] = ()
+    trusts_uploads: bool = False
 
     @property
     def dispatches(self) -> bool:

@@ -156,6 +156,7 @@ async def _manifest(sources: Sources, identity: Identity) -> list[JsonValue] | N
     """The session's files as rows; a list that cannot be had costs the run nothing else."""
     told: FilteringBoundLogger = sources.logger or log
     if sources.artifacts is None:
+        told.warning("manifest.unavailable", run=identity.run, error="store_missing")
         return None
     try:
         refs = await sources.artifacts.list(identity.session_scope())

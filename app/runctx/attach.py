@@ -114,6 +114,12 @@ def reaches_model(view: InputArtifactView | InputResolved) -> bool:
     return view.disposition in {INLINE, PROVIDER_NATIVE}
 
 
+def trusted_upload(ref: ArtifactRef) -> ArtifactRef:
+    """The file as an agent sees it that trusts what people upload; a tool's result as it is."""
+    is_upload = ref.namespace == "uploads"
+    return replace(ref, trust=Trust.TRUSTED_USER) if is_upload else ref
+
+
 class _Resolver:
     """Resolves one attachment after the other, and counts what goes along inline."""
 

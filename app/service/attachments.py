@@ -18,11 +18,18 @@ from app.log.attachments import AttachmentResolved
 from app.log.envelope import NewEvent
 from app.log.queries import Page
 from app.policy.taint import Trust, highest
-from app.runctx.attach import InputOptions, InputResolved, InputSkipped, reaches_model
+from app.runctx.attach import (
+    InputOptions,
+    InputResolved,
+    InputSkipped,
+    reaches_model,
+    trusted_upload,
+)
 from app.runctx.disposition import INLINE, REF, disposition_hints
 from app.runctx.input_parts import TextPart, parts_of, text_stub
 from app.runctx.mime import media_type
 from app.runctx.shapes import InputArtifactView
+from app.service.reach import is_part_of
 from app.turn.agent import Attachments
 
 if TYPE_CHECKING:
@@ -48,30 +55,42 @@ log = structlog.get_logger("turngate.inputs")
 
 @dataclass(frozen=True, slots=True)
 class ConversationFiles:
-    """The files of one conversation, as a run reads them.
+    """The files of one conversation, as a run of somebody in it reads them.
 
-    With `trusts_uploads` what people uploaded is as trusted as what they say.
+    They are kept for the conversation's principal, whoever brought them and whoever runs; for those
+    who do not take part there are none. With `trusts_uploads` what people uploaded is as trusted as
+    what they say.
     """
 
     session: Session
     trusts_uploads: bool = False
 
     async def get_ref(self, identity: Identity, artifact_id: str) -> ArtifactRef | None:
-        """The file without its bytes."""
+        """The file without its bytes. Raises IdentityRequired."""
+        identity.require()
         ref = await self.session.artifact(artifact_id)
-        if ref is None or ref.identity.session != identity.session:
+        if ref is None or not await self._of([ref], identity):
             return None
-        is_trusted = self.trusts_uploads and ref.namespace == "uploads"
-        return replace(ref, trust=Trust.TRUSTED_USER) if is_trusted else ref
+        return trusted_upload(ref) if self.trusts_uploads else ref
 
     async def get(self, identity: Identity, artifact_id: str) -> bytes | None:
-        """The bytes. Raises ArtifactCorrupt."""
+        """The bytes. Raises ArtifactCorrupt, IdentityRequired."""
         ref = await self.get_ref(identity, artifact_id)
         return None if ref is None else await self.session.artifact_content(ref)
 
+    async def _of(self, refs: Sequence[ArtifactRef], identity: Identity) -> list[ArtifactRef]:
+        """Those of the conversation's own scope, for somebody who takes part in it."""
+        conversation = await self.session.conversation(identity.session) if refs else None
+        if conversation is None or not is_part_of(identity.user, conversation):
+            return []
+        scope = identity.tenant, conversation.principal, conversation.id
+        return [ref for ref in refs if _triple(ref.identity) == scope]
+
     async def list(self, identity: Identity) -> list[ArtifactRef]:
         """The conversation's files, newest first; beyond a thousand the oldest are left out."""
-        return await self.session.artifacts(identity.session, Page(limit=COUNTED_FILES))
+        identity.require()
+        refs = await self.session.artifacts(identity.session, Page(limit=COUNTED_FILES))
+        return await self._of(refs, identity)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +165,10 @@ def views_kept(stored: Sequence[Mapping[str, Any]]) -> tuple[InputArtifactView, 
     return tuple(
         InputArtifactView(**{**one, "trust": Trust.from_byte(one["trust"])}) for one in stored
     )
+
+
+def _triple(identity: Identity) -> tuple[str, str, str]:
+    return identity.tenant, identity.user, identity.session
 
 
 async def with_bytes(

@@ -147,11 +147,12 @@ class Binder:
             names = worker_tools(names, parent.spec.tools)
         skills = self._skills(place, spec, names)
         toolbox = self._toolbox if skills is None else self._toolbox.reading(skills)
+        rules = call_rules(spec, now)
         executor = toolbox.executor(
             tenant=place.run.tenant,
             conversation_id=place.conversation_id,
             names=names,
-            rules=call_rules(spec, now),
+            rules=rules,
             escape_hatch=spec.escape_hatch and parent is None,
             servers=place.run.servers,
         )
@@ -166,7 +167,6 @@ class Binder:
             context_window=self._providers.context_window(spec.model),
         )
         trusting = spec.memory.caller_memory_trusted and now.memory.caller_memory_trusted
-        uploads = spec.attachments_policy.uploads_trusted
         return Bound(
             spec,
             bound,
@@ -174,7 +174,7 @@ class Binder:
             self._providers.provider(spec.model),
             skills=skills,
             trusts_callers=trusting,
-            trusts_uploads=uploads and now.attachments_policy.uploads_trusted,
+            trusts_uploads=rules.trusts_uploads,
         )
 
     def _memory(self, spec: AgentSpec) -> MemoryStore | None:

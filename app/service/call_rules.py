@@ -30,6 +30,7 @@ def call_rules(snapshot: AgentSpec, present: AgentSpec) -> CallRules:
         before=before,
         after=after,
         present=() if unchanged else _dispatch(present)[0],
+        trusts_uploads=all(spec.attachments_policy.uploads_trusted for spec in (snapshot, present)),
     )
 
 

@@ -21,9 +21,12 @@ if TYPE_CHECKING:
 
 def takes_part(caller: Caller, conversation: ConversationRecord) -> bool:
     """Whether the caller is the conversation's principal or a participant."""
-    return (
-        caller.principal == conversation.principal or caller.principal in conversation.participants
-    )
+    return is_part_of(caller.principal, conversation)
+
+
+def is_part_of(principal: str, conversation: ConversationRecord) -> bool:
+    """Whether somebody is the conversation's principal or a participant."""
+    return principal in {conversation.principal, *conversation.participants}
 
 
 def may_decide(caller: Caller, approval: ApprovalRecord) -> bool:

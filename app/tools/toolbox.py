@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from app.tools.mcp.offered import McpCalls
     from app.tools.ports import ToolStore
     from app.tools.registry import RegisteredTool, ToolRegistry
-    from app.turn.ports import Clock, SharedFiles, ToolExecutor
+    from app.turn.ports import Clock, SharedFiles, ToolExecutor, WorkerScope
 
 
 class Toolbox:
@@ -73,14 +73,23 @@ class Toolbox:
         need not all be offered.
         """
         registry = self._with(servers)
+
+        def workspace(scope: WorkerScope | None = None) -> RootedWorkspace:
+            files = ConversationWorkspace(
+                self._store.workspace(tenant),
+                conversation_id,
+                clock=self._clock,
+                place=None if scope is None else worker_place(scope),
+                trusts_uploads=rules.trusts_uploads,
+            )
+            return RootedWorkspace(files, self._roots)
+
         executor: ToolExecutor = ScopedExecutor(
             registry,
             names,
             consent=rules.consent,
-            workspace=self._workspace(tenant, conversation_id),
-            worker_workspace=lambda scope: self._workspace(
-                tenant, conversation_id, place=worker_place(scope)
-            ),
+            workspace=workspace(),
+            worker_workspace=workspace,
         )
         if escape_hatch:
             executor = HatchedExecutor(executor, names, search=self._store.tool_search)
@@ -126,14 +135,6 @@ class Toolbox:
     def shared_files(self, *, tenant: str, conversation_id: str) -> SharedFiles:
         """The way of a conversation's files into the workspaces of its workers."""
         return SharedWorkspace(self._store.workspace(tenant), conversation_id)
-
-    def _workspace(
-        self, tenant: str, conversation_id: str, *, place: str | None = None
-    ) -> RootedWorkspace:
-        files = ConversationWorkspace(
-            self._store.workspace(tenant), conversation_id, clock=self._clock, place=place
-        )
-        return RootedWorkspace(files, self._roots)
 
     def _with(self, servers: Iterable[McpServerRecord]) -> ToolRegistry:
         calls = self._calls

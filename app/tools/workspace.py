@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from app.log.records import WorkspaceFile
 from app.policy.taint import Trust
+from app.runctx.attach import trusted_upload
 from app.tools.paths import ROOT, SandboxDenied, normalised
 from app.tools.ports import WorkspaceFull
 
@@ -26,7 +27,8 @@ class ConversationWorkspace:
     """Binds the store's files of a tenant to a conversation.
 
     A worker's files lie in a `place` of their own; artifacts are the conversation's for everybody
-    in it, or a worker could not read what was kept of its own results.
+    in it, or a worker could not read what was kept of its own results. With `trusts_uploads` those
+    that people uploaded are read as what they say themselves.
     """
 
     def __init__(
@@ -36,7 +38,9 @@ class ConversationWorkspace:
         *,
         clock: Clock,
         place: str | None = None,
+        trusts_uploads: bool = False,
     ) -> None:
+        self._trusts_uploads = trusts_uploads
         self._store = store
         self._conversation_id = conversation_id
         self._place = conversation_id if place is None else place
@@ -92,7 +96,11 @@ class ConversationWorkspace:
 
     async def artifact(self, artifact_id: str) -> tuple[ArtifactRef, bytes] | None:
         """An artifact of the conversation; None if there is none, or none any more."""
-        return await self._store.artifact(self._conversation_id, artifact_id)
+        found = await self._store.artifact(self._conversation_id, artifact_id)
+        if found is None or not self._trusts_uploads:
+            return found
+        ref, content = found
+        return trusted_upload(ref), content
 
 
 def _require_room(is_kept: bool) -> None:

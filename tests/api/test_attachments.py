@@ -10,6 +10,9 @@ import pytest
 import pytest_asyncio
 
 from app.engine.messages import UserImage, UserMessage, UserText
+from app.errors import IdentityRequired
+from app.ids import Identity
+from app.service.attachments import ConversationFiles
 from tests.api.test_artifact_routes import conversation, upload
 from tests.support.api_driver import ApiDriver, data_of
 from tests.support.api_world import EVERYDAY, pointers, problem
@@ -151,6 +154,56 @@ async def test_an_agent_may_trust_what_people_upload(world: ApiWorld) -> None:
     trusting = {"attachments_policy": {"uploads_trusted": True}}
     run = await talk.run("say done", await talk.file(), **trusting)
     assert (run["status"], run["tainted"]) == ("completed", False)
+
+
+async def test_c146_reading_an_upload_taints_unless_the_agent_trusts_uploads(
+    world: ApiWorld,
+) -> None:
+    admin = world.person(scopes=(*EVERYDAY, "admin"))
+    for trusted in (True, False):
+        talk = Talk(world, admin, await conversation(admin))
+        text = await talk.file(b"hello", "text/plain", "a.txt")
+        read = f'call artifact_read {{"artifact_id":"{text}"}}\n---\nsay done'
+        policy = {"uploads_trusted": trusted}
+        run = await talk.run(read, tools=["artifact_read"], attachments_policy=policy)
+        assert (run["status"], run["tainted"]) == ("completed", not trusted)
+
+
+async def test_a_participant_s_run_has_the_conversation_s_files_and_a_stranger_s_has_none(
+    world: ApiWorld,
+) -> None:
+    """C71: they are kept for the conversation's principal, whoever runs."""
+    alice, bob = world.person(), world.person("bob")
+    talk = Talk(world, bob, await conversation(alice, "bob"))
+    image = await talk.file()
+    run = await talk.run("say done", image)
+    assert run["status"] == "completed"
+    assert isinstance(talk.shown(0)[0], UserImage)
+    async with world.edge.database.session(world.tenant) as session:
+        files = ConversationFiles(session)
+        for user, is_there in (("alice", True), ("bob", True), ("mallory", False)):
+            identity = Identity(world.tenant, user, talk.talk)
+            assert (await files.get_ref(identity, image) is not None) is is_there
+            assert (await files.get(identity, image) == PNG) is is_there
+            assert bool(await files.list(identity)) is is_there
+        elsewhere = Identity(world.tenant, "alice", await conversation(alice))
+        assert await files.get_ref(elsewhere, image) is None
+        with pytest.raises(IdentityRequired):
+            await files.list(Identity(world.tenant, " ", talk.talk))
+
+
+async def test_c71_a_file_of_another_user_s_scope_is_none_of_the_conversation(
+    talk: Talk, world: ApiWorld
+) -> None:
+    image = await talk.file()
+    await world.store.pool.execute(
+        "UPDATE artifacts SET principal = 'mallory' WHERE id = $1", image
+    )
+    async with world.edge.database.session(world.tenant) as session:
+        files = ConversationFiles(session)
+        identity = Identity(world.tenant, talk.person.sub, talk.talk)
+        assert await files.get_ref(identity, image) is None
+        assert await files.list(identity) == []
 
 
 async def test_c91_a_policy_that_does_not_hold_is_refused_with_the_agent(world: ApiWorld) -> None:

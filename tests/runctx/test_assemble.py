@@ -184,6 +184,17 @@ async def test_c162_a_failing_list_costs_the_manifest_alone() -> None:
     assert warnings == ["manifest.unavailable"]
 
 
+async def test_without_a_store_there_is_no_manifest_and_a_warning() -> None:
+    """run-context.md 7; where no manifest is wanted nothing is missed."""
+    with capture_logs() as lines:
+        context = await made()
+        unwanted = await made(manifest=False)
+    assert (context.session_artifacts, unwanted.session_artifacts) == (None, None)
+    assert [(line["event"], line["error"]) for line in lines] == [
+        ("manifest.unavailable", "store_missing")
+    ]
+
+
 async def test_c166_files_are_what_their_own_functions_return() -> None:
     shelf = Listed(ref("art_1"))
     context = await made(Sources(artifacts=shelf), MINE, artifact_ids=["art_1", "gone"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,7 @@ from tests.tools.played import FilesInMemory, FixedClock, invocation, result_of
 
 if TYPE_CHECKING:
     from app.runctx.ports import SkillStore
+    from app.runctx.shapes import Namespace
     from app.tools.ports import ToolSearch
     from app.turn.ports import ToolOutcome
 
@@ -67,6 +68,32 @@ async def test_the_text_comes_with_its_type_and_the_artifact_s_tag() -> None:
     outcome = await read("größe\nINJECT".encode())
     assert result_of(outcome) == {"mime": "text/markdown", "text": "größe\nINJECT"}
     assert outcome.trust is Trust.QUARANTINED_CONTENT
+
+
+@pytest.mark.parametrize(
+    ("namespace", "trusts_uploads", "trust"),
+    [
+        ("uploads", True, Trust.TRUSTED_USER),
+        ("uploads", False, Trust.QUARANTINED_CONTENT),
+        ("results", True, Trust.QUARANTINED_CONTENT),
+    ],
+)
+async def test_c146_what_people_upload_is_as_trusted_as_the_agent_says_and_results_as_they_are(
+    namespace: Namespace, trusts_uploads: bool, trust: Trust
+) -> None:
+    files = FilesInMemory()
+    files.artifacts[("conv_1", "art_1")] = (replace(ref("conv_1"), namespace=namespace), b"x")
+    toolbox = Toolbox(ToolRegistry([ARTIFACT_READ]), store=FilesAlone(files), clock=FixedClock())
+    tools = toolbox.executor(
+        tenant="acme",
+        conversation_id="conv_1",
+        names=["artifact_read"],
+        rules=CallRules(trusts_uploads=trusts_uploads),
+        escape_hatch=False,
+    )
+    for executor in (tools, tools.for_worker(WorkerScope("run_1", "call_1", ("artifact_read",)))):
+        outcome = await executor.execute(invocation("artifact_read", {"artifact_id": "art_1"}))
+        assert outcome.trust is trust
 
 
 @pytest.mark.parametrize("conversation", [None, "conv_2"])
