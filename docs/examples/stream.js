@@ -13,7 +13,7 @@
 import { Inbox, PACE } from "./inbox.js";
 
 /** @typedef {import("./inbox.js").Frame} Frame */
-/** @typedef {{ seq: number, type: string, at: string, data: any, [more: string]: any }} RunEvent */
+/** @typedef {import("./inbox.js").Frame & { seq: number, data: any }} RunEvent */
 /** @typedef {"idle"|"connecting"|"open"|"live"|"lost"|"ended"|"closed"} Connection */
 /**
  * @typedef {object} Options
