@@ -186,7 +186,7 @@ async def open_house(
         stack.enter_context(counted_notices(edge.registry))
         supervisor = None
         if worker:
-            loader = Loader(binder, statements, Compaction(database, summarizers))
+            loader = Loader(database, binder, statements, Compaction(database, summarizers))
             driver = _driver(store, settings, clock, loader=loader, pace=holds, name=process)
             supervisor = _supervisor(store, settings, driver=driver, edge=edge)
             await stack.enter_async_context(_supervised(supervisor))

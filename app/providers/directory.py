@@ -33,6 +33,7 @@ class ProviderDirectory:
         compatible: Mapping[str, Endpoint] | None = None,
         timeouts: Timeouts | None = None,
     ) -> None:
+        self._clock = clock
         self._script = ScriptProvider(clock)
         self._vendors = dict(vendors or {})
         self._compatible = dict(compatible or {})
@@ -91,10 +92,16 @@ class ProviderDirectory:
         """The vendors' models, loaded at the first use, in a thread since that takes a second."""
         if (models := self._models) is None or name.vendor not in self._ready:
             async with self._loading:
-                models = await asyncio.to_thread(_load, self._models, name.vendor, self._timeouts)
-                self._models = models
+                models = self._models = await asyncio.to_thread(self._load, name.vendor)
                 self._ready.add(name.vendor)
         return models
+
+    def _load(self, vendor: str) -> VendorModels:
+        # pydantic-ai and the SDKs take seconds to import; a deployment of scripts never pays.
+        from app.providers.models import VendorModels, load_vendor  # noqa: PLC0415 - see above
+
+        load_vendor(vendor)
+        return self._models or VendorModels(self._timeouts, self._clock)
 
     def parsed(self, model: str) -> ModelName:
         """The parts of a model's name. Raises ProviderError if it is not known here."""
@@ -122,11 +129,3 @@ class _VendorProvider:
                 yield item
         finally:
             await items.aclose()
-
-
-def _load(loaded: VendorModels | None, vendor: str, timeouts: Timeouts) -> VendorModels:
-    # pydantic-ai and the SDKs take seconds to import; a deployment of scripts never pays for them.
-    from app.providers.models import VendorModels, load_vendor  # noqa: PLC0415 - see above
-
-    load_vendor(vendor)
-    return loaded or VendorModels(timeouts)

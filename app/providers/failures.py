@@ -62,6 +62,12 @@ def truncated(vendor: str) -> ProviderError:
     return ProviderError(FailureKind.UNAVAILABLE, f"{vendor}: the stream ended unfinished")
 
 
+def kind_of_status(status: int) -> FailureKind:
+    """What an answer with that status means where nothing more is known of it."""
+    general = FailureKind.UNAVAILABLE if status >= 500 else FailureKind.BAD_REQUEST
+    return _STATUSES.get(status, general)
+
+
 def _kind(error: Exception) -> FailureKind:
     for category, kind in _KINDS:
         if isinstance(error, category):
@@ -69,9 +75,7 @@ def _kind(error: Exception) -> FailureKind:
     if not isinstance(error, ModelHTTPError):
         # No status: what came was no answer of the API at all, such as a body that is not JSON.
         return FailureKind.UNAVAILABLE
-    known = _STATUSES.get(error.status_code)
-    general = FailureKind.UNAVAILABLE if error.status_code >= 500 else FailureKind.BAD_REQUEST
-    return general if known is None else known
+    return kind_of_status(error.status_code)
 
 
 def _message(error: Exception, vendor: str) -> str:

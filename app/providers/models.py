@@ -14,7 +14,7 @@ from anthropic import AsyncAnthropic
 from openai import AsyncOpenAI
 from pydantic_ai.direct import model_request_stream
 from pydantic_ai.exceptions import UserError
-from pydantic_ai.messages import InstructionPart
+from pydantic_ai.messages import InstructionPart, UploadedFile
 from pydantic_ai.models import ModelRequestParameters, create_async_httpx2_client
 from pydantic_ai.models.anthropic import AnthropicModel
 from pydantic_ai.models.openai import (
@@ -31,19 +31,24 @@ from pydantic_ai.tools import ToolDefinition
 
 from app.engine.json_text import thaw
 from app.providers.failures import FAILURES, provider_error
+from app.providers.native_files import NativeFiles
 from app.providers.replies import ReplyReader
 from app.providers.transcript import holds_calls, vendor_messages
+from app.providers.vendor_storage import AnthropicStorage, OpenAIStorage
 from app.turn.ports import CacheHint, FailureKind, ProviderError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
     from httpx2 import AsyncClient
+    from pydantic_ai.messages import UploadedFileProviderName
     from pydantic_ai.models import Model
 
     from app.engine.streaming import StreamItem
     from app.providers.endpoint import Endpoint, ModelName, Timeouts
-    from app.turn.ports import ModelRequest
+    from app.providers.native_files import VendorStorage
+    from app.turn.native_files import NativeFile
+    from app.turn.ports import Clock, ModelRequest
 
 _KEPT_MODELS: Final = 128
 _OPENAI_URL: Final = "https://api.openai.com/v1"
@@ -54,13 +59,15 @@ _NO_KEY: Final = "none"  # What a compatible server without keys gets to see.
 class VendorModels:
     """One HTTP client, and the models that share it."""
 
-    def __init__(self, timeouts: Timeouts) -> None:
+    def __init__(self, timeouts: Timeouts, clock: Clock) -> None:
         self._timeouts = timeouts
+        self._files = NativeFiles(clock)
         self._http = create_async_httpx2_client()
         self._model = lru_cache(_KEPT_MODELS)(self._made)
 
     async def aclose(self) -> None:
-        """Close every connection."""
+        """Let go of the vendors' files, and close every connection."""
+        await self._files.aclose()
         await self._http.aclose()
 
     async def stream(
@@ -69,10 +76,12 @@ class VendorModels:
         """Dial and stream, as the port says. Closing the generator closes the connection."""
         reader = ReplyReader(name.owner, request.replies)
         searches = request.web_search and name.server is None
+        files = await self._placed(name, endpoint, request)
+        by_response = searches or any(isinstance(one, UploadedFile) for one in files.values())
         try:
             async with model_request_stream(
-                self._model(name, endpoint, searches=searches),
-                vendor_messages(request.messages, name.owner),
+                self._model(name, endpoint, by_response=by_response),
+                vendor_messages(request.messages, name.owner, files),
                 model_settings=self._settings(request),
                 model_request_parameters=_parameters(request, name.vendor, searches=searches),
             ) as stream:
@@ -90,6 +99,24 @@ class VendorModels:
         for item in reader.closing(response):
             yield item
 
+    async def _placed(
+        self, name: ModelName, endpoint: Endpoint, request: ModelRequest
+    ) -> dict[str, UploadedFile | str]:
+        """By source what the vendor has of each file, or its stub. Raises ProviderError."""
+        if not request.files:
+            return {}
+        placed = await self._files.placed(request.files, self._storage(name, endpoint))
+        return {file.source: _shown(file, placed[file.source], name) for file in request.files}
+
+    def _storage(self, name: ModelName, endpoint: Endpoint) -> VendorStorage | None:
+        match name.vendor:
+            case "anthropic":
+                return AnthropicStorage(self._anthropic_client(endpoint), endpoint)
+            case "openai":
+                return OpenAIStorage(self._openai_client(endpoint), endpoint)
+            case _:
+                return None
+
     def _settings(self, request: ModelRequest) -> ModelSettings:
         settings = ModelSettings(
             timeout=self._timeouts.stall_s,
@@ -102,39 +129,49 @@ class VendorModels:
             settings["tool_choice"] = "none"
         return settings
 
-    def _made(self, name: ModelName, endpoint: Endpoint, *, searches: bool) -> Model:
+    def _made(self, name: ModelName, endpoint: Endpoint, *, by_response: bool) -> Model:
         match name.vendor:
             case "anthropic":
-                return self._anthropic(name, endpoint)
+                provider = AnthropicProvider(anthropic_client=self._anthropic_client(endpoint))
+                return AnthropicModel(name.model, provider=provider)
             case "google":
                 return _google()(name.model, endpoint, self._http)
             case _:
-                return self._openai(name, endpoint, searches=searches)
+                return self._openai(name, endpoint, by_response=by_response)
 
-    def _anthropic(self, name: ModelName, endpoint: Endpoint) -> Model:
-        client = AsyncAnthropic(
+    def _openai(self, name: ModelName, endpoint: Endpoint, *, by_response: bool) -> Model:
+        client = self._openai_client(endpoint)
+        if name.server is not None:
+            compatible = OpenAICompatibleProvider(name.owner, openai_client=client)
+            return OpenAIChatModel(name.model, provider=compatible)
+        provider = OpenAIProvider(openai_client=client)
+        if by_response:  # The chat API neither searches nor shows images by their ids.
+            unstored = OpenAIResponsesModelSettings(openai_store=False)
+            return OpenAIResponsesModel(name.model, provider=provider, settings=unstored)
+        return OpenAIChatModel(name.model, provider=provider)
+
+    def _anthropic_client(self, endpoint: Endpoint) -> AsyncAnthropic:
+        return AsyncAnthropic(
             api_key=endpoint.api_key,
             base_url=endpoint.base_url or _ANTHROPIC_URL,
             http_client=self._http,
             max_retries=0,
         )
-        return AnthropicModel(name.model, provider=AnthropicProvider(anthropic_client=client))
 
-    def _openai(self, name: ModelName, endpoint: Endpoint, *, searches: bool) -> Model:
-        client = AsyncOpenAI(
+    def _openai_client(self, endpoint: Endpoint) -> AsyncOpenAI:
+        return AsyncOpenAI(
             api_key=endpoint.api_key or _NO_KEY,
             base_url=endpoint.base_url or _OPENAI_URL,
             http_client=self._http,
             max_retries=0,
         )
-        if name.server is not None:
-            compatible = OpenAICompatibleProvider(name.owner, openai_client=client)
-            return OpenAIChatModel(name.model, provider=compatible)
-        provider = OpenAIProvider(openai_client=client)
-        if searches:  # The chat API cannot search.
-            unstored = OpenAIResponsesModelSettings(openai_store=False)
-            return OpenAIResponsesModel(name.model, provider=provider, settings=unstored)
-        return OpenAIChatModel(name.model, provider=provider)
+
+
+def _shown(file: NativeFile, file_id: str | None, name: ModelName) -> UploadedFile | str:
+    if file_id is None:
+        return file.stub
+    vendor: UploadedFileProviderName = "anthropic" if name.vendor == "anthropic" else "openai"
+    return UploadedFile(file_id, vendor, media_type=file.media_type)
 
 
 def _cannot_search(name: ModelName) -> ProviderError:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, assert_never
 
 from pydantic_ai import messages as wire
@@ -34,7 +35,7 @@ from app.engine.messages import (
 from app.turn.call import sent_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from app.engine.messages import (
         AssistantContent,
@@ -56,9 +57,16 @@ _MAX_ID_CHARS: Final = 40  # OpenAI takes no longer ones.
 _NOT_IN_A_NAME: Final = re.compile(r"[^a-zA-Z0-9_-]")
 
 
-def vendor_messages(messages: Sequence[Message], vendor: str) -> list[wire.ModelMessage]:
-    """The transcript as `vendor` is to get it."""
-    writer = _Writer(vendor)
+def vendor_messages(
+    messages: Sequence[Message],
+    vendor: str,
+    files: Mapping[str, wire.UploadedFile | str] = MappingProxyType({}),
+) -> list[wire.ModelMessage]:
+    """The transcript as `vendor` is to get it.
+
+    `files` has, by source, what the vendor has of a file, or the stub that stands for it.
+    """
+    writer = _Writer(vendor, files)
     for message in messages:
         match message:
             case SystemMessage(text=text):
@@ -83,8 +91,9 @@ def holds_calls(messages: Sequence[Message]) -> bool:
 
 
 class _Writer:
-    def __init__(self, vendor: str) -> None:
+    def __init__(self, vendor: str, files: Mapping[str, wire.UploadedFile | str]) -> None:
         self._vendor = vendor
+        self._files = files
         self._used_ids: set[str] = set()
         # The ids on the wire of the calls that wait for results, by the engine's id of the call.
         self._open: defaultdict[str, list[str]] = defaultdict(list)
@@ -101,7 +110,16 @@ class _Writer:
         results = [block for block in content if isinstance(block, ToolResult)]
         others = [block for block in content if not isinstance(block, ToolResult)]
         self.told([self._result(result) for result in results])
-        self.told([_prompt(block) for block in others])
+        self.told([part for block in others if (part := self._prompt(block)) is not None])
+
+    def _prompt(self, block: UserText | UserMedia) -> wire.UserPromptPart | None:
+        """A block of a user; none for a file whose stub stands beside it."""
+        if isinstance(block, UserText) or block.source not in self._files:
+            return _prompt(block)
+        found = self._files[block.source]
+        if isinstance(found, wire.UploadedFile):
+            return wire.UserPromptPart([found])
+        return wire.UserPromptPart(found) if found else None
 
     def assistant(self, content: Sequence[AssistantContent]) -> None:
         self._open.clear()

@@ -8,12 +8,14 @@ worker that resumes inside it reads them again, and one that is gone becomes a r
 from __future__ import annotations
 
 import base64
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
-from app.engine.messages import UserImage, UserText
+from app.engine.messages import UserAudio, UserDocument, UserImage, UserText
 from app.log.attachments import AttachmentResolved
 from app.log.envelope import NewEvent
 from app.log.queries import Page
@@ -26,11 +28,12 @@ from app.runctx.attach import (
     trusted_upload,
 )
 from app.runctx.disposition import INLINE, REF, disposition_hints
-from app.runctx.input_parts import TextPart, parts_of, text_stub
-from app.runctx.mime import media_type
+from app.runctx.input_parts import MediaPart, TextPart, parts_of, text_stub
+from app.runctx.mime import OCTETS, media_type
 from app.runctx.shapes import InputArtifactView
 from app.service.reach import is_part_of
 from app.turn.agent import Attachments
+from app.turn.native_files import NativeFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -43,10 +46,13 @@ if TYPE_CHECKING:
     from app.runctx.ports import ArtifactReader, ToolCatalog
     from app.runctx.shapes import ArtifactRef
     from app.service.binding import Bound
-    from app.service.ports import Session
+    from app.service.ports import Database, Session
 
 # A manifest counts the files beyond those that it names, up to here.
 COUNTED_FILES: Final = 1000
+Reading = Callable[[str], Awaitable[bytes | None]]
+
+_MEDIA: Final = {"image": UserImage, "audio": UserAudio, "file": UserDocument}
 _READS_TEXT: Final = "artifact_read"
 _TEXTUAL: Final = frozenset({"application/json", "application/xml", "application/yaml"})
 
@@ -194,25 +200,56 @@ async def _with_bytes(
     return replace(view, content=content)
 
 
-def attachments(views: Sequence[InputArtifactView], catalog: ToolCatalog) -> Attachments | None:
+@dataclass(frozen=True, slots=True)
+class RunFiles:
+    """The files of a run's conversation, for whenever their bytes are wanted."""
+
+    database: Database
+    identity: Identity
+
+    async def read(self, artifact_id: str) -> bytes | None:
+        """The bytes. Raises ArtifactCorrupt, StoreUnavailable."""
+        async with self.database.session(self.identity.tenant) as session:
+            return await ConversationFiles(session).get(self.identity, artifact_id)
+
+
+def attachments(
+    views: Sequence[InputArtifactView], catalog: ToolCatalog, *, identity: Identity, read: Reading
+) -> Attachments | None:
     """What stands after the run's input: in its first step, and in all later ones."""
     if not views:
         return None
+    parts = parts_of(views, catalog)
+    native = {
+        part.view.id: NativeFile(
+            id=part.view.id,
+            identity=identity.session_scope(),
+            media_type=media_type(part.view.mime) or OCTETS,
+            filename=part.view.filename,
+            sha256=part.view.sha256,
+            stub="" if part.kind == "image" else text_stub(part.view, catalog),
+            read=partial(read, part.view.id),
+        )
+        for part in parts
+        if isinstance(part, MediaPart) and part.is_native
+    }
     return Attachments(
-        opening=tuple(_contents(parts_of(views, catalog), catalog)),
+        opening=tuple(_contents(parts, native)),
         later=tuple(UserText(text=text_stub(view, catalog)) for view in views),
+        files=tuple(native.values()),
     )
 
 
-def _contents(parts: Sequence[Part], catalog: ToolCatalog) -> Iterator[UserContent]:
+def _contents(parts: Sequence[Part], native: Mapping[str, NativeFile]) -> Iterator[UserContent]:
     """The parts in the engine's form; a file without bytes is left to the stub beside it."""
     for part in parts:
         if isinstance(part, TextPart):
             yield UserText(text=part.text)
+        elif part.is_native:
+            kind, source = media_type(part.view.mime), native[part.view.id].source
+            yield _MEDIA[part.kind](media_type=kind, source=source)
         elif part.view.content is not None:
             yield _image(part.view, part.view.content)
-        elif part.is_native and part.kind != "image":
-            yield UserText(text=text_stub(part.view, catalog))
 
 
 def _image(view: InputArtifactView, content: bytes) -> UserImage:

@@ -14,7 +14,7 @@ from app.ids import Identity
 from app.log.queries import LogScope
 from app.log.records import ConsentRecords
 from app.service.answers import verified_answers
-from app.service.attachments import ConversationFiles, RunTools, attachments, with_bytes
+from app.service.attachments import ConversationFiles, RunFiles, RunTools, attachments, with_bytes
 from app.service.binding import RunPlace
 from app.service.compaction import newest_summary, own_summary, shown_of
 from app.service.consents import consents
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from app.service.binding import Binder, Bound
     from app.service.compaction import Compaction, Summary
     from app.service.consents import Consents
-    from app.service.ports import Session
+    from app.service.ports import Database, Session
     from app.service.replay import Standing
     from app.service.run_context import KeptContext
     from app.service.statements import Statements
@@ -66,6 +66,7 @@ class UnusableSchema(CannotStart):
 class Loader:
     """Loads leased runs: agents are bound by `binder`, answers held against `statements`."""
 
+    database: Database
     binder: Binder
     statements: Statements
     compaction: Compaction
@@ -109,7 +110,12 @@ class Loader:
         views = context.views
         if views and not steps_taken(state.run):
             views = await with_bytes(views, files, beginning.identity)
-        attached = attachments(views, RunTools(bound))
+        attached = attachments(
+            views,
+            RunTools(bound),
+            identity=beginning.identity,
+            read=RunFiles(self.database, beginning.identity).read,
+        )
         agent = replace(
             bound.agent, context=context.blocks, attachments=attached, compactor=compactor
         )

@@ -14,14 +14,19 @@ if TYPE_CHECKING:
     from app.engine.messages import UserContent
     from app.policy.capability import CapabilitySet
     from app.turn.folded import Compactor
+    from app.turn.native_files import NativeFile
 
 
 @dataclass(frozen=True, slots=True)
 class Attachments:
-    """What stands after a run's input: in its first step, retries included, and in later ones."""
+    """What stands after a run's input: in its first step, retries included, and in later ones.
+
+    `files` are those that the opening names by their source.
+    """
 
     opening: tuple[UserContent, ...]
     later: tuple[UserContent, ...]
+    files: tuple[NativeFile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

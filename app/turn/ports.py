@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from app.engine.streaming import StreamItem
     from app.log.payload import Payload, WorkerRef
     from app.policy.capability import CapabilitySet
+    from app.turn.native_files import NativeFile
     from app.turn.stream import TurnStreamEvent
 
 
@@ -83,7 +84,7 @@ class ModelRequest:
     insists on specs beside a transcript with calls, it sends `tools` with calling switched off.
     `context` are blocks that stand right after the instructions, each a system message of its own
     where the provider has such. `now_unix_ms` is the turn's start as shown to the model, after
-    both.
+    both. `files` are what messages name by a source that is a file of the provider's to get.
     """
 
     model: str
@@ -98,6 +99,7 @@ class ModelRequest:
     dial: int = 0
     now_unix_ms: int | None = None
     context: Sequence[str] = ()
+    files: Sequence[NativeFile] = ()
 
 
 class Provider(Protocol):

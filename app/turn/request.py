@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from app.engine.commands import CallModel
     from app.engine.messages import Message
     from app.turn.context import TurnCtx
+    from app.turn.native_files import NativeFile
     from app.turn.transcript import Note
 
 FIRST_STEP: Final = 1
@@ -42,6 +43,7 @@ def model_request(ctx: TurnCtx, command: CallModel, *, is_closing: bool) -> Mode
         replies=sum(isinstance(message, AssistantMessage) for message in own),
         now_unix_ms=ctx.now_unix_ms,
         context=_blocks(ctx),
+        files=_files(ctx, command),
     )
 
 
@@ -54,6 +56,12 @@ def _with_attachments(
         return own
     parts = attached.opening if command.turn == FIRST_STEP else attached.later
     return (UserMessage(content=(*said.content, *parts)), *own[1:])
+
+
+def _files(ctx: TurnCtx, command: CallModel) -> tuple[NativeFile, ...]:
+    """The files that the first step's messages name."""
+    attached = ctx.agent.attachments
+    return () if attached is None or command.turn != FIRST_STEP else attached.files
 
 
 def _instructions(ctx: TurnCtx, *, is_closing: bool) -> str:

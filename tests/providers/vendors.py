@@ -16,7 +16,7 @@ from tests.support.model_servers import model_server
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from app.turn.ports import Provider
+    from app.turn.ports import Clock, Provider
     from tests.providers.played import Reply
     from tests.support.model_servers import Answer, ModelServer
 
@@ -44,7 +44,7 @@ REQUEST = ModelRequest(
 
 @asynccontextmanager
 async def asking(
-    model: str, *answers: Answer, timeouts: Timeouts | None = None
+    model: str, *answers: Answer, timeouts: Timeouts | None = None, clock: Clock | None = None
 ) -> AsyncIterator[tuple[Provider, ModelServer]]:
     """A provider whose server gives `answers`."""
     async with model_server(*answers) as server:
@@ -55,7 +55,7 @@ async def asking(
         }
         compatible = {"local": Endpoint("key-c", f"{server.url}/v1")}
         directory = ProviderDirectory(
-            NotedClock(), vendors=vendors, compatible=compatible, timeouts=timeouts
+            clock or NotedClock(), vendors=vendors, compatible=compatible, timeouts=timeouts
         )
         try:
             yield directory.provider(model), server

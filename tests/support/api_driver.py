@@ -64,6 +64,7 @@ class ApiDriver:
             database=world.store.database,
             leases=world.store.leases,
             loader=Loader(
+                world.store.database,
                 Binder(toolbox=toolbox, providers=models),
                 Statements(SERVICE, world.store.service_keys),
                 Compaction(world.store.database, Summarizers(models)),

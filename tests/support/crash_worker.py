@@ -52,6 +52,7 @@ async def driver_on(store: Store, leases: Leases, *, host: str) -> AsyncIterator
             database=store.database,
             leases=leases,
             loader=Loader(
+                store.database,
                 Binder(toolbox=toolbox, providers=providers),
                 Statements(SERVICE, store.service_keys),
                 Compaction(store.database, Summarizers(providers)),

@@ -166,7 +166,9 @@ class House:
         self.driver = Driver(
             database=database,
             leases=self.leases or self.store.leases,
-            loader=Loader(self.binder, self.statements, Compaction(database, self.summarizers)),
+            loader=Loader(
+                database, self.binder, self.statements, Compaction(database, self.summarizers)
+            ),
             clock=self.clock,
             pace=Unheld(),
             settings=DriverSettings(self.worker, self.lease_s),

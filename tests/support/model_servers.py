@@ -17,11 +17,13 @@ Ending = Literal["end", "cut", "hang", "flood"]
 
 @dataclass(frozen=True)
 class Asked:
-    """A request as it arrived; header names in lower case."""
+    """A request as it arrived; header names in lower case, `body` is empty where it is no JSON."""
 
     path: str
     headers: dict[str, str]
     body: dict[str, Any]
+    method: str = "POST"
+    raw: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -98,8 +100,10 @@ async def _read(reader: asyncio.StreamReader) -> Asked:
     head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
     pairs = [line.split(": ", 1) for line in head[1:] if line]
     headers = {name.lower(): value for name, value in pairs}
-    body = await reader.readexactly(int(headers.get("content-length", "0")))
-    return Asked(head[0].split(" ")[1], headers, json.loads(body))
+    raw = await reader.readexactly(int(headers.get("content-length", "0")))
+    method, path, _ = head[0].split(" ")
+    is_json = headers.get("content-type") == "application/json"
+    return Asked(path, headers, json.loads(raw) if is_json and raw else {}, method, raw)
 
 
 @asynccontextmanager
