@@ -127,14 +127,15 @@ class Page:
             "document.readyState === 'complete' ? ok() : addEventListener('load', ok))"
         )
 
-    async def value(self, expression: str) -> Any:
-        """What an expression is. Raises PageError."""
+    async def value(self, expression: str, **where: Any) -> Any:
+        """What an expression is, in a frame of its own if one is named. Raises PageError."""
         answer = await self.tell(
             "Runtime.evaluate",
             expression=expression,
             awaitPromise=True,
             returnByValue=True,
             userGesture=True,
+            **where,
         )
         if thrown := answer.get("exceptionDetails"):
             raise PageError(thrown.get("exception", {}).get("description", thrown["text"]))

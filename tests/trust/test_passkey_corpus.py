@@ -1,0 +1,85 @@
+"""What a real browser said, recorded: one passkey of each algorithm, and assertions gone wrong.
+
+`python -m tests.browser.record_passkeys` records it anew; the verdicts are written here.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.trust import base64url
+from app.trust.passkey import (
+    NewPasskey,
+    Passkey,
+    PasskeyProof,
+    challenge_in,
+    read_proof,
+    verify_proof,
+    verify_registration,
+)
+from app.trust.refusal import Refused
+
+CORPUS: dict[str, Any] = json.loads((Path(__file__).parent / "passkey_corpus.json").read_text())
+ORIGINS = frozenset({CORPUS["origin"]})
+CHALLENGE = base64url.decode(CORPUS["challenge"]) or b""
+
+# Each wrong assertion, and what is said against it.
+VERDICTS = {
+    "another origin": "origin must be one of the allowed origins",
+    "a frame of another site": "crossOrigin must be false: no frame of another site may ask",
+    "nobody verified": "the assertion does not hold",
+    "verified afterwards": "the assertion does not hold",
+    "another challenge": "the assertion does not hold",
+    "another credential": "the assertion is of another credential",
+    "another key": "the assertion does not hold",
+}
+
+
+def passkey(algorithm: str) -> Passkey:
+    """The passkey that a recorded registration gives."""
+    credential = CORPUS["passkeys"][algorithm]
+    assert challenge_in(credential) == CHALLENGE
+    made = verify_registration(credential, challenge=CHALLENGE, rp_id="localhost", origins=ORIGINS)
+    assert isinstance(made, NewPasskey), made
+    return made.passkey
+
+
+def proof(assertion: dict[str, Any]) -> PasskeyProof:
+    read = read_proof({"canonical": CORPUS["canonical"], "assertion": assertion})
+    assert isinstance(read, PasskeyProof), read
+    return read
+
+
+@pytest.mark.parametrize("algorithm", ["ES256", "EdDSA", "RS256"])
+def test_a_passkey_of_each_algorithm_signs(algorithm: str) -> None:
+    sound = proof(CORPUS["sound"][algorithm])
+    assert verify_proof(sound, passkey=passkey(algorithm), origins=ORIGINS) is None
+
+
+@pytest.mark.parametrize("algorithm", ["ES256", "EdDSA", "RS256"])
+def test_a_passkey_of_each_algorithm_signs_no_other_text(algorithm: str) -> None:
+    posted = {"canonical": "{}", "assertion": CORPUS["sound"][algorithm]}
+    read = read_proof(posted)
+    assert isinstance(read, PasskeyProof)
+    refused = verify_proof(read, passkey=passkey(algorithm), origins=ORIGINS)
+    assert refused == Refused("the assertion does not hold")
+
+
+def test_every_wrong_assertion_has_a_verdict() -> None:
+    assert CORPUS["wrong"].keys() == VERDICTS.keys()
+
+
+@pytest.mark.parametrize("name", VERDICTS)
+def test_f128_a_wrong_assertion_is_refused(name: str) -> None:
+    wrong = proof(CORPUS["wrong"][name])
+    refused = verify_proof(wrong, passkey=passkey("ES256"), origins=ORIGINS)
+    assert refused == Refused(VERDICTS[name])
+
+
+def test_a_later_assertion_has_a_higher_count_so_an_old_one_is_told_apart() -> None:
+    first, again = proof(CORPUS["sound"]["ES256"]), proof(CORPUS["again"])
+    assert again.sign_count > first.sign_count > 0
