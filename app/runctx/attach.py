@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import structlog
 
+from app.errors import IdentityRequired
 from app.policy.taint import Trust, highest
 from app.runctx.disposition import (
     INLINE,
@@ -96,8 +97,8 @@ async def resolve_input_artifacts(
     """The attachments in their order, repeated ids once. Raises IdentityRequired alone."""
     if not ids:
         return ResolvedInputs()
-    identity.require()
     told: FilteringBoundLogger = logger or log
+    require_whole(identity, told)
     wanted = tuple(dict.fromkeys(ids))
     if store is None:
         told.warning("inputs.store_missing", run=identity.run, count=len(wanted))
@@ -107,6 +108,15 @@ async def resolve_input_artifacts(
         await resolver.resolve(artifact_id)
     reaching = (view.trust for view in resolver.views if reaches_model(view))
     return ResolvedInputs(resolver.views, tuple(resolver.facts), highest(reaching))
+
+
+def require_whole(identity: Identity, told: FilteringBoundLogger = log) -> None:
+    """Raise IdentityRequired, with its notice, for who is not told apart from everybody else."""
+    try:
+        identity.require()
+    except IdentityRequired:
+        told.warning("artifact.identity_rejected")
+        raise
 
 
 def reaches_model(view: InputArtifactView | InputResolved) -> bool:

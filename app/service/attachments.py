@@ -25,6 +25,7 @@ from app.runctx.attach import (
     InputResolved,
     InputSkipped,
     reaches_model,
+    require_whole,
     trusted_upload,
 )
 from app.runctx.disposition import INLINE, REF, disposition_hints
@@ -73,7 +74,7 @@ class ConversationFiles:
 
     async def get_ref(self, identity: Identity, artifact_id: str) -> ArtifactRef | None:
         """The file without its bytes. Raises IdentityRequired."""
-        identity.require()
+        require_whole(identity)
         ref = await self.session.artifact(artifact_id)
         if ref is None or not await self._of([ref], identity):
             return None
@@ -94,7 +95,7 @@ class ConversationFiles:
 
     async def list(self, identity: Identity) -> list[ArtifactRef]:
         """The conversation's files, newest first; beyond a thousand the oldest are left out."""
-        identity.require()
+        require_whole(identity)
         refs = await self.session.artifacts(identity.session, Page(limit=COUNTED_FILES))
         return await self._of(refs, identity)
 

@@ -57,14 +57,15 @@ async def settle(reader: Reader, key: str, *, is_kept: bool) -> None:
 class Leftovers:
     """Owns the task that sweeps the bucket."""
 
-    def __init__(self, pool: Pool, bucket: Bucket) -> None:
+    def __init__(self, pool: Pool, bucket: Bucket, *, tick_s: float = TICK_S) -> None:
         self._pool = pool
+        self._tick_s = tick_s
         self._bucket = bucket
 
     async def run(self) -> None:
         """Sweep at every tick until cancelled; what cannot be swept now waits."""
         while True:
-            await asyncio.sleep(TICK_S)
+            await asyncio.sleep(self._tick_s)
             try:
                 await self.sweep()
             except StoreUnavailable as error:

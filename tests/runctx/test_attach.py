@@ -60,8 +60,9 @@ async def test_c65_no_ids_touch_nothing(ids: list[str] | None) -> None:
 
 
 async def test_an_identity_is_needed_as_soon_as_there_is_something_to_find() -> None:
-    with pytest.raises(IdentityRequired):
+    with capture_logs() as lines, pytest.raises(IdentityRequired):
         await resolve_input_artifacts(Shelf(), Identity("acme", "", "c"), ids=["a"])
+    assert [line["event"] for line in lines] == ["artifact.identity_rejected"]
 
 
 async def test_c66_without_a_store_every_id_is_skipped() -> None:

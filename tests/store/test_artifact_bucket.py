@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
+import structlog
 
 from app.errors import ArtifactCorrupt, StoreUnavailable
 from app.ids import Identity
@@ -21,7 +22,7 @@ from tests.support.postgres import Talk
 from tests.support.seals import SEAL
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Sequence
 
     from app.store.bucket import Bucket
     from tests.support.buckets import S3, BucketWorld
@@ -192,6 +193,40 @@ async def test_while_the_bucket_is_away_nothing_is_kept_and_nothing_is_lost(
     with pytest.raises(StoreUnavailable, match="bucket"):
         await Leftovers(store.pool, away).sweep()
     assert kept.id in await left_over(store, scope.tenant, due=True)
+
+
+@dataclass
+class Lame:
+    """A bucket that fails to delete once, and says when it has deleted."""
+
+    bucket: Bucket
+    has_failed: bool = False
+    deleted: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def delete(self, keys: Sequence[str]) -> None:
+        if not self.has_failed:
+            self.has_failed = True
+            raise StoreUnavailable("not just now")
+        await self.bucket.delete(keys)
+        self.deleted.set()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.bucket, name)
+
+
+async def test_the_task_sweeps_again_and_again_whatever_happens(
+    store: Store, artifacts: StoreArtifacts, world: BucketWorld, scope: Identity
+) -> None:
+    kept, _ = await artifacts.put(scope, new(scope))
+    await artifacts.delete(scope, kept.id)
+    lame = Lame(world.bucket)
+    with structlog.testing.capture_logs() as told:
+        async with asyncio.timeout(30), asyncio.TaskGroup() as owner:
+            sweeping = owner.create_task(Leftovers(store.pool, lame, tick_s=0.01).run())
+            await lame.deleted.wait()
+            sweeping.cancel()
+    assert world.keys == []
+    assert [line["event"] for line in told] == ["bucket.unswept"]
 
 
 async def test_two_sweepers_do_not_wait_for_each_other(
