@@ -17,6 +17,8 @@ export class Card {
     this.node = element("article", { className: "card" });
     this.node.dataset["approval"] = approval.id;
     this.foot = element("footer");
+    /** @type {Node[]} */
+    this.question = [];
     this.notice = element("p", { className: "notice" });
     this.notice.setAttribute("role", "status");
   }
@@ -53,8 +55,15 @@ export class Card {
       approve.textContent = edited.hidden ? "Approve" : "Approve as edited";
     });
     const row = element("div", { className: "row" }, approve, edit, deny);
-    this.foot.replaceChildren(edited, note, row);
     this.#guard([approve, deny, edit]);
+    this.question = [edited, note, row];
+    this.back();
+  }
+
+  /** The first step again, with what was written there. */
+  back() {
+    this.say("");
+    this.foot.replaceChildren(...this.question);
   }
 
   /** The second step: exactly these bytes. @param {Wanted} wanted */
@@ -64,7 +73,7 @@ export class Card {
     const what = payload.override_args ?? this.approval.args_canonical;
     const verb = wanted.decision === "approve" ? "let this run" : "refuse this";
     const sign = button(`Sign with passkey: ${verb}`, "sign", () => this.sign(wanted, drafted));
-    const back = button("Back", "back", () => this.ask());
+    const back = button("Back", "back", () => this.back());
     this.say("");
     this.foot.replaceChildren(
       element("h4", {}, wanted.decision === "approve" ? "This will run" : "This will not run"),
@@ -142,7 +151,7 @@ function facts(approval) {
   }
   if (risk.outcome_unknown) row("Again", "It may have run before; how that ended is unknown.");
   if (risk.sandbox_escalation) row("Sandbox", "It asks to run with a relaxed sandbox.");
-  row("Takes", `${required.count} × ${required.assurance}`);
+  row("Takes", `${required.count} × ${required.assurance} or better`);
   if (approval.expires_at !== null) row("Until", new Date(approval.expires_at).toLocaleString());
   const definition = said(approval.tool_definition_digest);
   row("Definition", element("code", { className: "digest" }, definition));

@@ -3,7 +3,7 @@
 import { created } from "./deciding.js";
 import { byId, element, said } from "./dom.js";
 import { claims } from "./inbox.js";
-import { Service } from "./service.js";
+import { Problem, Service } from "./service.js";
 import { RunStream, withoutGaps } from "./stream.js";
 import { Timeline } from "./timeline.js";
 
@@ -38,11 +38,21 @@ on("register", "click", async () => {
 
 on("run", "submit", async () => {
   const agent = byId("agent").value;
-  await signedIn().put(`/v1/agents/${encodeURIComponent(agent)}`, EXAMPLE);
+  await ensure(`/v1/agents/${encodeURIComponent(agent)}`);
   const run = await signedIn().post("/v1/runs", { agent, input: byId("input").value });
   // The run has a task of its own from here on: nothing waits for its end.
   watch(run.id).catch((error) => complain(byId("run"), error));
 });
+
+/** An agent of somebody's is used as it is. @param {string} path */
+async function ensure(path) {
+  try {
+    await signedIn().get(path);
+  } catch (error) {
+    if (!(error instanceof Problem && error.status === 404)) throw error;
+    await signedIn().put(path, EXAMPLE);
+  }
+}
 
 async function showPasskeys() {
   const { items } = await signedIn().get("/v1/passkeys");

@@ -7,7 +7,6 @@ again after each change of its document.
 from __future__ import annotations
 
 import asyncio
-import base64
 import json
 import shutil
 from contextlib import asynccontextmanager
@@ -176,11 +175,6 @@ class Page:
         }
         made = await self.tell("WebAuthn.addVirtualAuthenticator", options=options)
         return str(made["authenticatorId"])
-
-    async def picture(self) -> bytes:
-        """The whole page as a PNG."""
-        shot = await self.tell("Page.captureScreenshot", captureBeyondViewport=True)
-        return base64.b64decode(shot["data"])
 
 
 @asynccontextmanager

@@ -11,6 +11,9 @@ import httpx
 import pytest
 import pytest_asyncio
 
+from app.service.clock import SystemClock
+from app.service.development import TokenOrder, development_issuer
+from app.store.private_file import kept
 from tests.architecture.sources import ROOT
 from tests.browser.chromium import chromium
 from tests.e2e.processes import END_S, Place, serving
@@ -20,7 +23,10 @@ if TYPE_CHECKING:
 
     from tests.browser.chromium import Browser
 
-SCOPES = "agents:read agents:write runs:read runs:write approvals:read approvals:decide keys:write"
+SCOPES = (
+    *("agents:read", "agents:write", "runs:read", "runs:write"),
+    *("approvals:read", "approvals:decide", "keys:write"),
+)
 
 
 @dataclass(frozen=True)
@@ -39,8 +45,11 @@ class House:
         return int(self.url.rpartition(":")[2])
 
     def token(self, sub: str) -> str:
-        """A token of the tenant `acme`."""
-        return self.place.token(SCOPES, sub=sub)
+        """A token of the tenant `acme`, by the issuer of this place, without a process for each."""
+        clock = SystemClock()
+        issuer = development_issuer(self.place.data, clock, kept=kept)
+        order = TokenOrder("acme", sub, SCOPES, (), 3600)
+        return issuer.token(order, audience="turngate", clock=clock)
 
     def http(self, token: str) -> httpx.Client:
         """A program that calls the service."""
@@ -94,8 +103,13 @@ def _origin(process: subprocess.Popen[str]) -> str:
 
 @pytest.fixture(scope="package")
 def house(sites: tuple[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    allowed = (f"TURNGATE_ALLOWED_ORIGINS={sites[0]}", "TURNGATE_RP_ID=localhost")
-    place = Place(tmp_path_factory.mktemp("browser"), settings=allowed)
+    settings = (
+        f"TURNGATE_ALLOWED_ORIGINS={sites[0]}",
+        "TURNGATE_RP_ID=localhost",
+        # What tools fetch here comes from the stranger's pages.
+        f"TURNGATE_HTTP_ALLOW_HOSTS={sites[1].removeprefix('http://')}",
+    )
+    place = Place(tmp_path_factory.mktemp("browser"), settings)
     with serving(place) as (url, _):
         yield House(url, *sites, place)
 

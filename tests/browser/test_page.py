@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.browser.chromium import needs_chromium
+from tests.cli.test_visible import HIDING
+from tests.support.tampered_wire import Cut, tampered_wire
 from tests.trust.decisions import APPROVE
 from tests.trust.signer import compact
 
 if TYPE_CHECKING:
     from tests.browser.chromium import Browser, Page
     from tests.browser.conftest import House
+    from tests.support.tampered_wire import Passing
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="session"), needs_chromium]
 
@@ -24,6 +27,8 @@ HOSTILE = {
     "path": "invoice\u202efdp.exe",
     "content": "<img src=x onerror=alert(1)>\u200b p\u0430ypal cafe\u0301 </pre><script>",
 }
+
+EDITED = '{"content":"y","path":"b.txt"}'
 
 
 def writes(args: dict[str, Any]) -> str:
@@ -64,11 +69,11 @@ class Visit:
         return [event["data"] for event in events if event["type"] == kind]
 
 
-async def visit(page: Page, house: House, sub: str) -> Visit:
+async def visit(page: Page, house: House, sub: str, *, url: str | None = None) -> Visit:
     """Sign in and register a passkey."""
     token = house.token(sub)
     authenticator = await page.authenticator()
-    await page.fill("#url", house.url)
+    await page.fill("#url", url or house.url)
     await page.fill("#token", token)
     await page.click("#sign-in button")
     await page.click("#register")
@@ -126,11 +131,15 @@ async def test_what_is_edited_runs_as_edited(browser: Browser, house: House) -> 
         assert field.isascii()
         await page.fill(".card .edit", '{"path": "b.txt", "content": "y"}')
         await page.click(".card .approve")
-        assert await page.text(".card .effective") == '{"content":"y","path":"b.txt"}'
+        assert await page.text(".card .effective") == EDITED
+        # Whoever goes back finds what they wrote.
+        await page.click(".card .back")
+        await page.click(".card .approve")
+        assert await page.text(".card .effective") == EDITED
         await page.click(".card .sign")
         await one.ends()
         [started] = await one.happened("tool.started")
-    assert started["args_sha256"] == sha256(b'{"content":"y","path":"b.txt"}').hexdigest()
+    assert started["args_sha256"] == sha256(EDITED.encode()).hexdigest()
 
 
 async def test_f80_hostile_arguments_are_text_and_hide_nothing(
@@ -200,6 +209,81 @@ async def test_in_a_frame_the_page_shows_nothing(browser: Browser, house: House)
             "frame.onload = () => ok(frame.contentDocument.body.hidden); })"
         )
     assert hidden is True
+
+
+async def test_the_card_tells_what_is_missing_and_where_the_taint_came_from(
+    browser: Browser, house: House
+) -> None:
+    url = f"{house.stranger}/style.css"
+    post = json.dumps({"url": "https://shop.example/orders", "body": "{}"})
+    program = f'call http_fetch {{"url":"{url}"}}\n---\ncall http_post {post}\n---\nsay ok'
+    async with browser.page(f"{house.site}/index.html") as page:
+        one = await visit(page, house, "gina")
+        with house.http(one.token) as api:
+            spec = {"model": "script", "tools": ["http_fetch", "http_post"]}
+            api.put("/v1/agents/buyer", json=spec).raise_for_status()
+        await page.fill("#agent", "buyer")
+        await one.starts(program)
+        facts = await page.text(".card dl")
+        missing = await page.value(
+            "[...document.querySelectorAll('.chip.missing')].map((chip) => chip.textContent)"
+        )
+        await one.signs("deny")
+        await one.ends()
+        [asked] = await one.happened("approval.requested")
+    assert missing == ["arbitrary-egress", "mutate-external"]
+    assert f"events {asked['tainted_by'][0]}" in facts
+    assert "Goes toshop.example" in facts
+
+
+async def test_f63_the_page_tells_a_lost_connection_from_a_run_that_waits(
+    browser: Browser, house: House
+) -> None:
+    """F63: the status is asked of the run; the decision and the rest come over a new socket."""
+    is_cut = False
+
+    async def spoil(frame: Passing) -> list[bytes]:
+        if is_cut:
+            raise Cut
+        return [frame.raw]
+
+    async with (
+        tampered_wire(house.port, spoil) as wire,
+        browser.page(f"{house.site}/index.html") as page,
+    ):
+        one = await visit(page, house, "hugo", url=f"http://127.0.0.1:{wire.port}")
+        await one.starts(writes({"path": "a.txt", "content": "x"}))
+        await page.until("document.querySelector('#connection').textContent === 'live'")
+        is_cut = True
+        wire.abort(*wire.ends)
+        lost = (
+            "document.querySelector('#connection').textContent === 'connection lost, coming back'"
+        )
+        await page.until(lost)
+        assert await page.text("#status") == "paused"
+        is_cut = False
+        await page.until("document.querySelector('#connection').textContent === 'live'")
+        await one.signs("approve")
+        assert await one.ends() == "Written."
+        assert len(await one.happened("tool.started")) == 1
+
+
+async def test_f80_the_page_hides_no_more_than_the_command_line(
+    browser: Browser, house: House
+) -> None:
+    """F80: beyond that, marks that merge and letters that pass for Latin ones are escapes."""
+    texts = {f"a{character}b": f"a{shown}b" for character, shown in HIDING.items()}
+    texts |= {
+        text: text for text in ("a b", "\u017elu\u0165", "\u6f22a \U0001f600", "\u0430\u0431")
+    }
+    texts |= {"e\u0301": "e\\u0301", "p\u0430y": "p\\u0430y", "\u03bfk": "\\u03bfk"}
+    async with browser.page(f"{house.site}/index.html") as page:
+        shown = await page.value(
+            "import('/visible.js').then(({ visible }) => "
+            f"{json.dumps(list(texts))}.map((text) => "
+            "visible(text).map((part) => part.text).join('')))"
+        )
+    assert shown == list(texts.values())
 
 
 ARGS = '{"body":"{}","url":"http://127.0.0.1:9000/orders"}'
