@@ -76,11 +76,14 @@ class UploadRoute(PreparedRoute):
         return await read_upload(request, edge_of(request).artifacts.max_bytes), None
 
     @override
+    def prepares(self, call: Call) -> bool:
+        """Only bytes that do not lie in the database."""
+        return call.edge.artifacts.stages
+
+    @override
     async def prepared(self, request: Request, call: Call) -> object:
-        """The id under which the bytes were staged, if they are; what is refused never is."""
+        """The id under which the bytes were staged; what will be refused never is."""
         artifacts, query = call.edge.artifacts, request.query_params
-        if not artifacts.stages:
-            return None
         try:
             upload = await upload_of(request, query.get("conversation_id"), query.get("filename"))
         except (RequestInvalid, MediaTypeRefused):

@@ -145,6 +145,9 @@ class PreparedRoute(WriteRoute):
     @override
     async def serve(self, request: Request, call: Call, endpoint: Endpoint) -> Response:
         """Prepare, then answer the request within one transaction."""
+        request.scope[_PREPARED] = None
+        if not self.prepares(call):
+            return await super().serve(request, call, endpoint)
         if call.claim is not None:
             edge = call.edge
             first = await call.claim.first_answer(edge.database, call.caller, edge.clock)
@@ -152,6 +155,10 @@ class PreparedRoute(WriteRoute):
                 return first
         request.scope[_PREPARED] = await self.prepared(request, call)
         return await super().serve(request, call, endpoint)
+
+    def prepares(self, call: Call) -> bool:  # noqa: ARG002 - some routes look at the edge
+        """Whether there is anything to prepare here; else the endpoint gets None."""
+        return True
 
     @abstractmethod
     async def prepared(self, request: Request, call: Call) -> object:

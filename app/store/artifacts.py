@@ -95,7 +95,7 @@ class StoreArtifacts:
             return
         with storing():
             await leftovers.note(self._reader, tenant, new.id)
-        kind = served_type(new.mime, sniffed(new.content))
+        kind = served_type(new.mime, await asyncio.to_thread(sniffed, new.content))
         await self._bucket.put(new.id, new.content, media_type=kind)
 
     async def keep(self, identity: Identity, new: NewArtifact) -> tuple[ArtifactRef, bool]:
