@@ -14,8 +14,8 @@ imported here. Where to look:
 - one turn of a run: `supervisor` takes it up and `driver` drives it, a `drive` at a time, from
   `loading` (with `standing`, `replay`, `active_time`, `open_questions`, `open_turn`, `history`,
   `binding` with `call_rules` and `snapshot`, `delegates`, `run_context` with `attachments`,
-  `compaction`, `consents` and `answers`) and `opening` past `recorder`, `mutations`, `limits` and
-  `lease_keeping` to `closing` (with `asking` and `remembering`); `settle` ends what is left open by
-  force, `expiry` what is past its time
+  `compaction`, `consents`, `live_grants` and `answers`) and `opening` past `recorder`, `mutations`,
+  `limits` and `lease_keeping` to `closing` (with `asking` and `remembering`); `settle` ends what is
+  left open by force, `expiry` what is past its time
 - what readers get: `streams`, `subscriptions`, `wakeups`, and `hold` with `hold_sharing`
 """

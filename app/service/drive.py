@@ -70,6 +70,7 @@ class Drive:
             stream_tx=recorder,
             native_search_allowed=spec.native_search,
             session_approved_tools=loaded.consents.standing,
+            remembered_grants=loaded.grants,
             question_answers=loaded.answers,
             unattended=run.unattended,
             escalate_sandbox_denials=spec.escalate_sandbox_denials,

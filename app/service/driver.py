@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import traceback
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import structlog
@@ -25,6 +25,7 @@ from app.service.closing import closing, failed
 from app.service.drive import Drive
 from app.service.lease_keeping import LeaseKeeper
 from app.service.limits import DeadlinePassed, RunLimits, TokensSpent
+from app.service.live_grants import LiveGrants
 from app.service.opening import attempt_began, opening
 from app.service.recorder import TurnDrained, TurnRecorder
 from app.service.remembering import remember
@@ -211,6 +212,8 @@ class Driver:
             default_max_steps=self._settings.max_steps,
             steps_before=transcript.steps_before,
         )
+        register = LiveGrants(self._database, drive.lease.tenant, self._clock)
+        options = replace(options, grant_register=register)
         return await run_turn(
             drive.bound.provider,
             drive.bound.executor,

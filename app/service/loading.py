@@ -19,6 +19,7 @@ from app.service.binding import RunPlace
 from app.service.compaction import newest_summary, own_summary, shown_of
 from app.service.consents import consents
 from app.service.history import user_texts
+from app.service.live_grants import remembered_grants
 from app.service.run_context import Beginning, CannotStart, assemble, kept_context
 from app.service.standing import RUN_EVENTS, EarlierRuns, opens_conversation, standing
 from app.turn.transcript import steps_taken
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from app.log.envelope import Event
     from app.log.records import ApprovalRecord, Lease, RunRecord
+    from app.policy.grants import RememberedGrant
     from app.service.binding import Binder, Bound
     from app.service.compaction import Compaction, Summary
     from app.service.consents import Consents
@@ -43,14 +45,16 @@ if TYPE_CHECKING:
 class Loaded:
     """A run as the log and the agents have it: who works, where it stands, what people said.
 
-    `asked` are the requests about open calls, by call id; `schema` is what the answer must match,
-    and `context` what stands beside instructions and history.
+    `grants` are the remembered ones that may serve, by tool. `asked` are the requests about open
+    calls, by call id; `schema` is what the answer must match, and `context` what stands beside
+    instructions and history.
     """
 
     bound: Bound
     schema: CompiledSchema | None
     standing: Standing
     consents: Consents
+    grants: Mapping[str, tuple[RememberedGrant, ...]]
     answers: Sequence[VerifiedAnswer]
     asked: Mapping[str, ApprovalRecord]
     context: KeptContext
@@ -90,6 +94,7 @@ class Loader:
         schema = _compiled(bound.agent.output_schema)
         given = await _given(session, run)
         agreed = consents(run, given, bound.executor)
+        grants = await remembered_grants(session, lease, bound, now=now)
         answers = await verified_answers(self.statements, run, events)
         memory = bound.spec.memory
         began_with = await self._summary(session, run, bound, kept)
@@ -122,7 +127,8 @@ class Loader:
         bound = replace(bound, agent=agent)
         by_id = {approval.id: approval for approval in given.approvals}
         asked = {call_id: by_id[request] for call_id, request in state.requests().items()}
-        return Loaded(bound, schema, state, agreed, _to_open_calls(answers, state), asked, context)
+        to_open = _to_open_calls(answers, state)
+        return Loaded(bound, schema, state, agreed, grants, to_open, asked, context)
 
     async def _summary(
         self, session: Session, run: RunRecord, bound: Bound, kept: KeptContext | None
