@@ -1,0 +1,26 @@
+"""One application with something of every kind in it, for all of these tests."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest_asyncio
+
+from app.store.open import Store
+from tests.hostile.target import Target
+from tests.support.api_world import api_world
+from tests.support.seals import SEAL
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def target(dsn: str) -> AsyncIterator[Target]:
+    """What is attacked."""
+    async with (
+        Store.open(dsn, seal=SEAL, process="process-under-attack") as store,
+        api_world(store) as world,
+    ):
+        yield await Target.furnished(replace(world, tenant="under-attack"))
