@@ -36,9 +36,10 @@ export class Card {
 
   /** The first step: which decision. */
   ask() {
-    const note = element("input", { placeholder: "A note for the model", name: "note" });
+    const note = element("input", { placeholder: "A note for the model", ariaLabel: "Note" });
     const edited = element("textarea", {
       className: "edit",
+      ariaLabel: "Arguments",
       hidden: true,
       rows: 6,
       value: spelled(this.approval.args),

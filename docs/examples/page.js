@@ -27,6 +27,9 @@ on("sign-in", "submit", async () => {
   const until = new Date(exp * 1000).toLocaleTimeString();
   byId("who").replaceChildren(said(`${sub} of ${tid}, until ${until}`));
   byId("signed-in").hidden = false;
+  await showWaiting();
+  // The stream has ended with the token; the log still has everything.
+  if (stream !== null && stream.ended === null) start(stream.options.run);
 });
 
 on("register", "click", async () => {
@@ -40,9 +43,26 @@ on("run", "submit", async () => {
   const agent = byId("agent").value;
   await ensure(`/v1/agents/${encodeURIComponent(agent)}`);
   const run = await signedIn().post("/v1/runs", { agent, input: byId("input").value });
-  // The run has a task of its own from here on: nothing waits for its end.
-  watch(run.id).catch((error) => complain(byId("run"), error));
+  start(run.id);
 });
+
+/** Whoever opens the page again, or decides for others, finds here what waits for them. */
+async function showWaiting() {
+  const { items } = await signedIn().get("/v1/approvals?status=pending&limit=20");
+  byId("waiting").replaceChildren(
+    ...items.map((/** @type {any} */ approval) => {
+      const open = element("button", { type: "button" }, said(approval.tool));
+      open.onclick = () => start(approval.run_id);
+      return element("li", {}, open, " asked by ", said(approval.agent));
+    }),
+  );
+  byId("waits").hidden = items.length === 0;
+}
+
+/** Watch a run beside whatever else is done; nothing waits for its end. @param {string} run */
+function start(run) {
+  watch(run).catch((error) => complain(byId("run"), error));
+}
 
 /** An agent of somebody's is used as it is. @param {string} path */
 async function ensure(path) {

@@ -34,7 +34,7 @@ export class Service {
   }
 
   /**
-   * Throws Problem, or TypeError where no service answers (or it does not allow this origin).
+   * Throws Problem, or Error where nothing answers that lets this page read it.
    * @param {string} method @param {string} path @param {object} [body] @returns {Promise<any>}
    */
   async #ask(method, path, body) {
@@ -42,7 +42,11 @@ export class Service {
     const headers = { Authorization: `Bearer ${this.token}` };
     if (body !== undefined) headers["Content-Type"] = "application/json";
     const sent = body === undefined ? null : JSON.stringify(body);
-    const answer = await fetch(this.url + path, { method, headers, body: sent });
+    const asked = fetch(this.url + path, { method, headers, body: sent });
+    const answer = await asked.catch((cause) => {
+      const hint = `is it there, and does it allow pages of ${location.origin}?`;
+      throw new Error(`no answer from ${this.url}: ${hint}`, { cause });
+    });
     if (answer.status === 204) return null;
     const document = await answer.json();
     if (!answer.ok) throw new Problem(document);

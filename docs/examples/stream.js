@@ -3,7 +3,7 @@
 // The rules it keeps are those of docs/streaming.md:
 //  * A client goes on after the last seq it was given; nothing else is remembered of a lost socket.
 //  * `prev` is the seq that came before. Where it is not the one we had, something is missing, and
-//    that is an error with both numbers, never a guess. What is missing is in the log: `withoutGaps`.
+//    that is an error with both numbers. What is missing is in the log: `withoutGaps` reads it.
 //  * After the close codes in FINAL nothing would change; after all others we come back, later each
 //    time a socket brings nothing new.
 //  * A socket says nothing about the run. Whether that goes on is asked of the run: `run()`.

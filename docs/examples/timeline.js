@@ -76,10 +76,20 @@ export class Timeline {
 
   /** Events may be cut; what is signed is read whole. @param {string} id */
   async #ask(id) {
-    const card = new Card(this.service, await this.service.get(`/v1/approvals/${id}`));
-    this.#cards.set(id, card);
-    this.story.append(card.node);
-    await card.draw();
+    const place = this.#tell("tool", "An approval is asked for… ");
+    const read = async () => {
+      const card = new Card(this.service, await this.service.get(`/v1/approvals/${id}`));
+      await card.draw();
+      this.#cards.set(id, card);
+      place.replaceWith(card.node);
+    };
+    // Whatever hinders this read, the events go on; somebody may try it again.
+    const failed = (/** @type {unknown} */ error) => {
+      const retry = element("button", { type: "button" }, "Try again");
+      retry.onclick = () => read().catch(failed);
+      place.replaceChildren("The approval could not be read: ", said(error), " ", retry);
+    };
+    await read().catch(failed);
   }
 
   /** @param {string} kind @param {...(Node | string)} children @returns {HTMLElement} */

@@ -65,7 +65,7 @@ class Browser:
     ids: Any = field(default_factory=lambda: count(1))
     awaited: dict[int, asyncio.Future[dict[str, Any]]] = field(default_factory=dict)
     complaints: list[str] = field(default_factory=list)
-    """What pages logged as errors: exceptions nobody caught, violations of their policy."""
+    """What the latest page logged: exceptions nobody caught, violations of its policy."""
 
     async def listen(self) -> None:
         async for message in self.socket:
@@ -101,6 +101,7 @@ class Browser:
         page = Page(self, attached["sessionId"])
         for domain in ("Page", "Runtime", "Log"):
             await page.tell(f"{domain}.enable")
+        self.complaints.clear()
         await page.go(url)
         try:
             yield page

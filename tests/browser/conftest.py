@@ -76,7 +76,7 @@ class House:
 @pytest.fixture(scope="package")
 def sites() -> Iterator[tuple[str, str]]:
     """Two origins of docs/examples, served as its README says."""
-    words = [sys.executable, "-u", "-m", "http.server", "0", "--bind", "localhost"]
+    words = [sys.executable, "-u", "-m", "http.server", "0", "--bind", "127.0.0.1"]
     started = [
         subprocess.Popen(
             [*words, "--directory", str(ROOT / "docs/examples")],
@@ -95,6 +95,11 @@ def sites() -> Iterator[tuple[str, str]]:
             process.communicate(timeout=END_S)
 
 
+def numbered(origin: str) -> str:
+    """Host and port of an origin, by its address: a name may have two."""
+    return f"127.0.0.1:{origin.rpartition(':')[2]}"
+
+
 def _origin(process: subprocess.Popen[str]) -> str:
     assert process.stdout is not None
     port = process.stdout.readline().partition(" port ")[2].split()[0]
@@ -107,7 +112,7 @@ def house(sites: tuple[str, str], tmp_path_factory: pytest.TempPathFactory) -> I
         f"TURNGATE_ALLOWED_ORIGINS={sites[0]}",
         "TURNGATE_RP_ID=localhost",
         # What tools fetch here comes from the stranger's pages.
-        f"TURNGATE_HTTP_ALLOW_HOSTS={sites[1].removeprefix('http://')}",
+        f"TURNGATE_HTTP_ALLOW_HOSTS={numbered(sites[1])}",
     )
     place = Place(tmp_path_factory.mktemp("browser"), settings)
     with serving(place) as (url, _):
