@@ -95,7 +95,11 @@ class VendorModels:
                 _cannot_search(name) if searches else provider_error(error, name.owner)
             ) from error
         except FAILURES as error:
-            raise provider_error(error, name.owner) from error
+            failure = provider_error(error, name.owner)
+            if failure.kind is FailureKind.BAD_REQUEST:
+                # Perhaps of a file that is not there any more: it is not named a second time.
+                await self._files.forget(request.files, self._storage(name, endpoint))
+            raise failure from error
         for item in reader.closing(response):
             yield item
 

@@ -79,23 +79,24 @@ class NativeFiles:
         """
         return {file.source: await self._placed(file, storage) for file in files}
 
+    async def forget(self, files: Iterable[NativeFile], storage: VendorStorage | None) -> None:
+        """Let go of files whose ids the vendor may not know any more."""
+        if storage is not None:
+            await self._drop([_key(file, storage) for file in files])
+
     async def aclose(self) -> None:
         """Let go of every file, within seconds."""
-        kept = list(self._kept.values())
-        self._kept.clear()
-        async with asyncio.TaskGroup() as going:
-            for one in kept:
-                going.create_task(_let_go(one))
+        await self._drop(list(self._kept))
 
     async def _placed(self, file: NativeFile, storage: VendorStorage | None) -> str | None:
         if storage is None or not storage.takes(file.media_type):
             _warn(file, "unsupported")
             return None
-        identity = file.identity
-        key = (storage.account, identity.tenant, identity.user, identity.session, file.sha256)
+        key = _key(file, storage)
         lock = self._uploading.setdefault(key, asyncio.Lock())
         async with lock:
-            await self._forget_expired()
+            now = self._clock.now_ms()
+            await self._drop([one for one, kept in self._kept.items() if kept.until_ms <= now])
             if (kept := self._kept.get(key)) is not None:
                 self._kept.move_to_end(key)
                 return kept.file_id
@@ -107,18 +108,21 @@ class NativeFiles:
             except Unsupported:
                 _warn(file, "unsupported")
                 return None
-            until = self._clock.now_ms() + KEPT_MS
-            self._kept[key] = _Kept(file_id, until, storage)
-            if len(self._kept) > KEPT_FILES:
-                _, oldest = self._kept.popitem(last=False)
-                await _let_go(oldest)
+            self._kept[key] = _Kept(file_id, now + KEPT_MS, storage)
+            await self._drop(list(self._kept)[:-KEPT_FILES])
         return file_id
 
-    async def _forget_expired(self) -> None:
-        now = self._clock.now_ms()
-        for key in [key for key, kept in self._kept.items() if kept.until_ms <= now]:
-            if (expired := self._kept.pop(key, None)) is not None:
-                await _let_go(expired)
+    async def _drop(self, keys: Iterable[object]) -> None:
+        """Forget entries, each at once, and then let go of their files, all together."""
+        dropped = [kept for key in keys if (kept := self._kept.pop(key, None)) is not None]
+        async with asyncio.TaskGroup() as going:
+            for kept in dropped:
+                going.create_task(_let_go(kept))
+
+
+def _key(file: NativeFile, storage: VendorStorage) -> object:
+    who = file.identity
+    return storage.account, who.tenant, who.user, who.session, file.sha256
 
 
 async def _bytes(file: NativeFile) -> bytes | None:
@@ -133,6 +137,8 @@ async def _let_go(kept: _Kept) -> None:
     try:
         async with asyncio.timeout(CLOSE_S):
             await kept.storage.delete(kept.file_id)
+    except Unsupported:
+        return  # The vendor has no such file any more.
     except (ProviderError, TimeoutError) as error:
         log.warning("inputs.native_left_over", file=kept.file_id, error=type(error).__name__)
 

@@ -12,7 +12,7 @@ import pytest
 from app.providers.directory import ProviderDirectory
 from app.providers.endpoint import Endpoint
 from tests.api.test_artifact_routes import conversation, upload
-from tests.providers.test_native_files import FILE_PART, GONE, SAID, UPLOADED
+from tests.providers.native import FILE_PART, GONE, SAID, UPLOADED
 from tests.support.api_driver import ApiDriver, data_of
 from tests.support.clock import PlayedClock
 from tests.support.model_servers import call_piece, chat, chat_piece, model_server, refused
