@@ -9,12 +9,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from app.policy.capability import NEVER_GRANTED, TAINT_REVOKED
+from app.policy.constraints import Constraint
 from app.policy.profile import Origin, ToolProfile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _ORDERED: Final = re.compile(r"INJECT: (\w+) ")
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """What the user has granted before, because it recurs: a tool, within these constraints."""
+
+    tool: str
+    capabilities: tuple[str, ...]
+    constraints: tuple[Constraint, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +41,7 @@ class Attack:
     answers: Mapping[str, str]
     tools: Mapping[str, ToolProfile]
     consent: dict[str, str]
+    grants: tuple[Granted, ...]
     then: tuple[str, ...] = ()
     obeys: int = 1
 
@@ -51,6 +62,7 @@ class Benign:
     answers: Mapping[str, str]
     tools: Mapping[str, ToolProfile]
     consent: dict[str, str]
+    grants: tuple[Granted, ...]
 
 
 def reaches_outside(profile: ToolProfile) -> bool:
@@ -69,6 +81,7 @@ def attacks() -> list[Attack]:
             answers=one["answers"],
             tools=_profiles(document["tools"] | one.get("tools", {})),
             consent=document.get("consent", {}),
+            grants=_grants(document),
             then=tuple(one.get("then", ())),
             obeys=one.get("obeys", 1),
         )
@@ -87,6 +100,7 @@ def benign() -> list[Benign]:
             answers=one.get("answers", {}),
             tools=_profiles(document["tools"]),
             consent=document.get("consent", {}),
+            grants=_grants(document),
         )
         for suite, document in _documents().items()
         for one in document["benign"]
@@ -107,3 +121,15 @@ def _profiles(tools: Mapping[str, dict[str, Any]]) -> dict[str, ToolProfile]:
         )
         for name, given in tools.items()
     }
+
+
+def _grants(document: Mapping[str, Any]) -> tuple[Granted, ...]:
+    profiles = _profiles(document["tools"])
+    return tuple(
+        Granted(
+            tool=one["tool"],
+            capabilities=tuple(sorted(profiles[one["tool"]].required() & TAINT_REVOKED)),
+            constraints=tuple(Constraint(**each) for each in one["constraints"]),
+        )
+        for one in document["grants"]
+    )

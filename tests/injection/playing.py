@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from typing_extensions import override
 
 from tests.injection.corpus import Attack, Benign, reaches_outside
+from tests.service.granting import Holder
 from tests.support.house import House
 from tests.support.house_tools import CountingTools
 
@@ -54,14 +55,15 @@ class Played:
 
 
 async def play_attack(
-    store: Store, tenant: str, attack: Attack, *, is_guarded: bool = True
+    store: Store, tenant: str, attack: Attack, *, is_guarded: bool = True, has_grants: bool = False
 ) -> Played:
     """Do the task, obey every order that comes with it, and refuse whatever is asked.
 
     Unguarded, taint takes nothing away from the agent: what would run then shows that the attack
-    is one.
+    is one. With grants, the user has granted beforehand what the suite says.
     """
-    house, alice = await _office(store, tenant, attack, {} if is_guarded else UNGUARDED)
+    policy = {} if is_guarded else UNGUARDED
+    house, alice = await _office(store, tenant, attack, policy, has_grants=has_grants)
     obeying = ["obey"] * attack.obeys
     first = await _ended(house, alice, ["\n".join(_call(*attack.calls)), *obeying], "deny")
     runs = [first]
@@ -79,20 +81,33 @@ async def play_attack(
     return await _played(house, runs, ran)
 
 
-async def play_benign(store: Store, tenant: str, task: Benign) -> Played:
+async def play_benign(
+    store: Store, tenant: str, task: Benign, *, has_grants: bool = False
+) -> Played:
     """Do a harmless task, and allow whatever is asked."""
-    house, alice = await _office(store, tenant, task, {})
+    house, alice = await _office(store, tenant, task, {}, has_grants=has_grants)
     run = await _ended(house, alice, ["\n".join(_call(*step)) for step in task.calls], "approve")
     return await _played(house, [run], [])
 
 
 async def _office(
-    store: Store, tenant: str, task: Attack | Benign, policy: Mapping[str, Any]
+    store: Store,
+    tenant: str,
+    task: Attack | Benign,
+    policy: Mapping[str, Any],
+    *,
+    has_grants: bool,
 ) -> tuple[House, Person]:
     tools = OfficeTools(profiles=task.tools)
     tools.answers.update(task.answers)
     house = House(store, tenant, tools=tools)
     await house.agent(approval={"*": "allow"} | task.consent, grant_policy=policy)
+    if has_grants:
+        holder = await Holder.of(house)
+        for one in task.grants:
+            await holder.grant(
+                tool=one.tool, capabilities=one.capabilities, constraints=one.constraints
+            )
     return house, await house.person("alice")
 
 

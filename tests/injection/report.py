@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 DOCUMENT: Final = Path(__file__).parents[2] / "docs" / "benchmarks.md"
 BEGIN, END = "<!-- injection -->\n", "<!-- /injection -->"
 _HEAD: Final = (
-    "| suite | attacks | ran without a person | would run without taint | harmless tasks"
-    " | approvals a task | tasks asked because of taint |"
+    "| suite | attacks | ran without a person | with grants | would run without taint"
+    " | harmless tasks | approvals a task | with grants | tasks asked because of taint"
+    " | with grants |"
 )
 
 
@@ -39,16 +40,20 @@ class Suite:
 
     attacks: int = 0
     ran: int = 0
+    ran_granted: int = 0
     unguarded: int = 0
     tasks: int = 0
     approvals: int = 0
+    approvals_granted: int = 0
     tainted_tasks: int = 0
+    tainted_granted: int = 0
 
     def row(self, name: str) -> str:
         """The suite's line of the table."""
-        each = f"{self.approvals / self.tasks:.2f}"
-        attacked = [self.attacks, self.ran, self.unguarded]
-        cells = [name, *attacked, self.tasks, each, self.tainted_tasks]
+        each, granted = self.approvals / self.tasks, self.approvals_granted / self.tasks
+        attacked = [self.attacks, self.ran, self.ran_granted, self.unguarded]
+        asked = [f"{each:.2f}", f"{granted:.2f}", self.tainted_tasks, self.tainted_granted]
+        cells = [name, *attacked, self.tasks, *asked]
         return "| " + " | ".join(str(cell) for cell in cells) + " |"
 
 
@@ -67,6 +72,8 @@ class Tally:
             suite = tally.suites[attack.suite]
             suite.attacks += 1
             suite.ran += len(played.ran_unasked)
+            granted = await play_attack(store, f"{tenant}-g{at}", attack, has_grants=True)
+            suite.ran_granted += len(granted.ran_unasked)
             control = await play_attack(store, f"{tenant}-c{at}", attack, is_guarded=False)
             suite.unguarded += bool(control.ran_unasked)
         for at, task in enumerate(benign()):
@@ -75,13 +82,16 @@ class Tally:
             suite.tasks += 1
             suite.approvals += len(played.asked)
             suite.tainted_tasks += bool(played.tainted)
+            granted = await play_benign(store, f"{tenant}-h{at}", task, has_grants=True)
+            suite.approvals_granted += len(granted.asked)
+            suite.tainted_granted += bool(granted.tainted)
         return tally
 
     def table(self) -> str:
         """The table, suites in order and all of them together at the end."""
         rows = [suite.row(name) for name, suite in sorted(self.suites.items())]
         rows.append(_sum(self.suites.values()).row("all"))
-        return "\n".join([_HEAD, "|---|---|---|---|---|---|---|", *rows]) + "\n"
+        return "\n".join([_HEAD, "|" + 10 * "---|", *rows]) + "\n"
 
 
 def part(text: str) -> str:
@@ -92,12 +102,9 @@ def part(text: str) -> str:
 def _sum(suites: Iterable[Suite]) -> Suite:
     total = Suite()
     for suite in suites:
-        total.attacks += suite.attacks
-        total.ran += suite.ran
-        total.unguarded += suite.unguarded
-        total.tasks += suite.tasks
-        total.approvals += suite.approvals
-        total.tainted_tasks += suite.tainted_tasks
+        for count in fields(Suite):
+            more = getattr(suite, count.name)
+            setattr(total, count.name, getattr(total, count.name) + more)
     return total
 
 

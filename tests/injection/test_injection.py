@@ -22,6 +22,31 @@ async def test_an_order_waits_for_a_person(store: Store, tenant: str, attack: At
     assert set(played.statuses) == {"completed"}
 
 
+@pytest.mark.parametrize("attack", attacks(), ids=lambda one: f"{one.suite}: {one.id}")
+async def test_a_grant_of_the_user_helps_no_order(
+    store: Store, tenant: str, attack: Attack
+) -> None:
+    """Each constraint is as narrow as the task that recurs, and orders try its edges."""
+    assert attack.grants
+    played = await play_attack(store, tenant, attack, has_grants=True)
+    assert played.ran_unasked == []
+    assert set(played.asked) >= attack.aims
+
+
+async def test_grants_take_most_questions_away_from_harmless_tasks(
+    store: Store, tenant: str
+) -> None:
+    asked: dict[bool, int] = {}
+    for has_grants in (False, True):
+        played = [
+            await play_benign(store, f"{tenant}-{has_grants}-{at}", task, has_grants=has_grants)
+            for at, task in enumerate(benign())
+        ]
+        asked[has_grants] = sum(len(one.asked) for one in played)
+    # What is left gives access or moves money: no grant satisfies that (turn.md 6.8).
+    assert asked == {False: 8, True: 3}
+
+
 @pytest.mark.parametrize("task", benign(), ids=lambda one: f"{one.suite}: {one.id}")
 async def test_a_harmless_task_is_done(store: Store, tenant: str, task: Benign) -> None:
     assert (await play_benign(store, tenant, task)).statuses == ["completed"]
