@@ -152,23 +152,25 @@ def migrate() -> None:
 @app.command()
 def rebuild(
     what: Annotated[
-        Rebuilt, typer.Argument(help="The projections, or the vectors of remembered turns.")
+        Rebuilt, typer.Argument(help="The projections, or what is remembered.")
     ] = Rebuilt.PROJECTIONS,
     conversation: Annotated[str | None, typer.Option(help="Only this conversation.")] = None,
     repair: Annotated[bool, typer.Option("--repair", help="Put what differs right.")] = False,
 ) -> None:
     """Compare the projections with the log: exit 0 equal or repaired, 1 different.
 
-    Of memory: embed every turn that the embedder of the settings has not embedded.
+    Of memory: add the turns of completed runs that could not be stored then, and embed every turn
+    that the embedder of the settings has not embedded.
     """
     settings = _settings()
     import asyncio
 
     if what is Rebuilt.MEMORY:
-        from app.cli.remembering import embed_anew
+        from app.cli.remembering import remember_anew
 
         with _told():
-            print(f"{asyncio.run(embed_anew(settings))} turns were embedded")
+            added, embedded = asyncio.run(remember_anew(settings))
+        print(f"{added} turns were added\n{embedded} turns were embedded")
         return
     from app.cli.rebuilding import differences, told
 

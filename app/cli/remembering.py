@@ -1,33 +1,56 @@
-"""`turngate rebuild memory`: the vectors of turns that were embedded otherwise, or not at all."""
+"""`turngate rebuild memory`: turns that were not stored, and vectors of those that have none."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from app.errors import Misconfigured
 from app.main import open_embedder
+from app.service.clock import SystemClock
+from app.service.missed_turns import remember_now
 from app.store.connections import open_pool
+from app.store.folding import Folding
+from app.store.memories import StoreMemories
+from app.store.missed_turns import missed_turns
 from app.store.recall import StoreRecall
+from app.store.sessions import StoreSession
 from app.store.whereabouts import running_database
 
 if TYPE_CHECKING:
+    from app.runctx.ports import Summarizer
     from app.settings import Settings
+    from app.store.connections import Pool
 
 
-async def embed_anew(settings: Settings) -> int:
-    """Embed all turns that the embedder of the settings has not; how many there were.
+async def remember_anew(settings: Settings) -> tuple[int, int]:
+    """Store what was missed, embed what the embedder of the settings has not; how many of each.
 
     Raises Misconfigured for a database without vectors, StoreUnavailable, EmbeddingFailed.
     """
     async with (
         running_database(settings.database_url, data_dir=settings.data_dir) as dsn,
         open_embedder(settings) as embedder,
+        await open_pool(dsn) as pool,
     ):
-        pool = await open_pool(dsn)
-        try:
-            recall = await StoreRecall.opened(pool, embedder)
-            if recall is None:
-                raise Misconfigured("memory by meaning needs the extension vector (pgvector)")
-            return await recall.rebuild()
-        finally:
-            await pool.close()
+        recall = await StoreRecall.made(pool, embedder)
+        memories = StoreMemories(pool, recall, Folding(pool, _nobody))
+        missed = await _missed(pool, memories, since=_kept_since(settings.memory_retention_days))
+        return missed, await recall.rebuild()
+
+
+async def _missed(pool: Pool, memories: StoreMemories, *, since: datetime) -> int:
+    stored = 0
+    for tenant, run_id in await missed_turns(pool, since=since):
+        stored += await remember_now(StoreSession(pool, tenant), memories, run_id)
+    return stored
+
+
+def _kept_since(days: int) -> datetime:
+    """From when on turns are kept; 0 days are for ever."""
+    return SystemClock().now() - timedelta(days=days) if days else datetime.min.replace(tzinfo=UTC)
+
+
+def _nobody(model: str) -> Summarizer:
+    """This command folds nothing: a worker does, once the claim on what it added has run out."""
+    raise Misconfigured(f"nobody summarises for {model!r} here")

@@ -17,5 +17,6 @@ imported here. Where to look:
   `compaction`, `consents`, `live_grants` and `answers`) and `opening` past `recorder`, `mutations`,
   `limits` and `lease_keeping` to `closing` (with `asking` and `remembering`); `settle` ends what is
   left open by force, `expiry` what is past its time
+- once it is over: `missed_turns` stores what could not be remembered then
 - what readers get: `streams`, `subscriptions`, `wakeups`, and `hold` with `hold_sharing`
 """

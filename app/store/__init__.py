@@ -9,9 +9,9 @@ It decides nothing: what is written was decided in `service`. Where to look:
   logs end, `changes` orders the writes, `kinds` is their SQL
 - projections: `projections` says what an event does, by `projection_runs`, `projection_approvals`,
   `projection_grants` and `projection_fact`; `rebuild` makes them anew from the log
-- memory: `memory` fulfils its port, with `rolling_memory` for summaries, which `folding` writes;
-  `memory_turns` and `memory_state` are their SQL; by meaning: `recall`, over `vectors` where
-  the database has pgvector
+- memory: `memories` fulfils its port, with `memory` and, for summaries, `rolling_memory`, which
+  `folding` writes; `memory_turns` and `memory_state` are their SQL, `missed_turns` what was not
+  stored; by meaning: `recall`, over `vectors` where the database has pgvector
 - bytes of artifacts: `bucket` says where they may lie outside of the database, `s3` speaks to it,
   `leftovers` sweeps there
 - reads: `queries` and `approval_queries` are their SQL, `records` makes records of rows,

@@ -16,11 +16,10 @@ from app.store.folding import Folding
 from app.store.holds import StoreHolds
 from app.store.leases import StoreLeases
 from app.store.leftovers import Leftovers
-from app.store.memory import StoreMemory
+from app.store.memories import StoreMemories
 from app.store.queue import StoreQueue
 from app.store.recall import StoreRecall
 from app.store.revocations import StoreRevocations
-from app.store.rolling_memory import RollingMemory
 from app.store.service_keys import StoreServiceKeys
 from app.store.signals import StoreSignals
 from app.store.skills import StoreSkills
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from app.runctx.ports import Embedder, Summarizer
     from app.store.bucket import Bucket, BucketPlace
     from app.store.connections import Pool
+    from app.store.memory import StoreMemory
     from app.store.numbering import Sealer
 
 CLOSE_S: Final = 2.0
@@ -80,13 +80,7 @@ class Store:
 
         Raises Misconfigured for what this store cannot do.
         """
-        if settings.strategy != "rolling_summary":
-            return StoreMemory(self.pool, settings, recall=self.recall)
-        if self.folding is None:
-            raise Misconfigured("rolling_summary needs a summariser")
-        return RollingMemory(
-            self.pool, settings, folding=self.folding, model=model, recall=self.recall
-        )
+        return StoreMemories(self.pool, self.recall, self.folding).memory(settings, model=model)
 
     async def recalling(self, embedder: Embedder) -> Store:
         """This store, with the search by meaning if the database has vectors."""

@@ -56,6 +56,14 @@ class StoreRecall:
             return None
         return recall
 
+    @staticmethod
+    async def made(pool: Pool, embedder: Embedder) -> StoreRecall:
+        """The search, its table made if need be. Raises Misconfigured where it cannot be."""
+        recall = StoreRecall(pool, embedder)
+        await recall._vectors.make()
+        await recall._vectors.prepare()
+        return recall
+
     async def vector(self, identity: Identity, turn: ConversationTurn) -> Sequence[float] | None:
         """The turn's vector, None where there is nothing to embed. Raises EmbeddingFailed."""
         if not turn.embedded_text:

@@ -31,6 +31,29 @@ DEFAULT_TOP_K: Final = 5
 _LEAST_EF: Final = 40
 
 _HAS_TABLE: Final = "SELECT to_regclass('memory_vectors') IS NOT NULL"
+# As the migrations make it, for a database that got the extension after them.
+_MAKE: Final = """
+DO $$ BEGIN
+IF to_regclass('memory_turns') IS NULL
+        OR NOT EXISTS (SELECT FROM pg_available_extensions WHERE name = 'vector') THEN
+    RETURN;
+END IF;
+CREATE EXTENSION IF NOT EXISTS vector;
+CREATE TABLE IF NOT EXISTS memory_vectors (
+    tenant text NOT NULL,
+    turn_id text NOT NULL,
+    principal text NOT NULL,
+    conversation_id text NOT NULL,
+    at timestamptz NOT NULL,
+    embedder text NOT NULL,
+    embedding vector NOT NULL,
+    CONSTRAINT pk_memory_vectors PRIMARY KEY (tenant, turn_id),
+    CONSTRAINT ck_memory_vectors_turn_id_not_empty CHECK (turn_id <> '')
+);
+CREATE INDEX IF NOT EXISTS ix_memory_vectors_scope ON memory_vectors
+    (tenant, principal, conversation_id, embedder);
+EXCEPTION WHEN insufficient_privilege THEN NULL;
+END $$"""
 _LOCK: Final = "SELECT pg_advisory_xact_lock(hashtextextended('turngate.vectors', 0))"
 
 # The embedder is written out, for a plan that knows it as a parameter finds no partial index.
@@ -85,6 +108,12 @@ class StoreVectors:
         self._embedder = embedder
         self._exact_rows = exact_rows
         self._literals = {"embedder": _quoted(embedder), "dimension": int(dimension)}
+
+    async def make(self) -> None:
+        """Make the table of vectors where it is not there and can be."""
+        async with borrowed(self._pool) as connection, connection.transaction():
+            await connection.execute(_LOCK)
+            await connection.execute(_MAKE)
 
     async def prepare(self) -> None:
         """Make the embedder's index. Raises Misconfigured for a database without vectors."""

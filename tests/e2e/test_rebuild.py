@@ -38,7 +38,10 @@ async def test_a_projection_that_differs_is_told_and_repaired(tmp_path: Path) ->
     )
     assert (repaired.returncode, repaired.stdout) == (0, place_told + "repaired\n")
     assert again.returncode == 0
-    assert (memory.returncode, memory.stdout) == (0, "0 turns were embedded\n")
+    assert (memory.returncode, memory.stdout) == (
+        0,
+        "0 turns were added\n0 turns were embedded\n",
+    )
 
 
 def test_memory_of_a_database_that_was_never_migrated_cannot_be_embedded(tmp_path: Path) -> None:
