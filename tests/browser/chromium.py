@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from websockets.asyncio.client import ClientConnection
 
-PATIENCE_S: Final = 20.0
+PATIENCE_S: Final = 60.0
 NAMES: Final = ("chromium", "chromium-browser", "google-chrome")
 FLAGS: Final = (
     "--headless=new",
