@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install tools demo serve test bench mutants audit fmt lint types imports unit lock clean
+.PHONY: install tools demo serve test bench mutants audit fuzz fmt lint types imports unit lock clean
 
 install: .venv/.installed
 
@@ -62,6 +62,10 @@ mutants: install tools
 # Says so where the advisories cannot be reached; then nothing was audited, and nothing fails.
 audit: install tools
 	$(BIN)/python -m bench.advisories
+
+# The API against its description for ten minutes, where `make test` takes less than one.
+fuzz: install tools
+	$(BIN)/python -m pytest tests/hostile/test_fuzzing.py --fuzz-seconds=600
 
 fmt: install
 	$(BIN)/ruff format .

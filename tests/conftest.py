@@ -34,6 +34,11 @@ settings.load_profile("turngate")
 _numbers = count(1)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Options of the tests."""
+    parser.addoption("--fuzz-seconds", type=int, default=30, help="how long the API is fuzzed")
+
+
 @pytest.fixture(scope="session")
 def dsn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a migrated database, for as long as the tests run."""

@@ -70,7 +70,8 @@ async def search_memory(
     call: Reading,
     conversation_id: str,
     *,
-    q: Annotated[str, Query(max_length=8192)],
+    # At its longest it still fits into a request line, however it is escaped.
+    q: Annotated[str, Query(max_length=4096)],
     top_k: Annotated[int, Query(ge=0, le=50)] = 0,
 ) -> MemoryHits:
     """The caller's turns by meaning, from where their agent recalls; a `top_k` of 0 is 5."""

@@ -20,7 +20,8 @@ ASTRAY = frozenset({401, 404, 405})
 def faults(answer: httpx.Response, operation: Operation, *, also: frozenset[int]) -> list[str]:
     """What is wrong with an answer; `also` are statuses that are right beside the described."""
     found = []
-    if answer.status_code >= 500:
+    # 501 is a promise: what is asked for is known, and not to be had here.
+    if answer.status_code >= 500 and answer.status_code != 501:
         found.append(f"answers {answer.status_code}")
     if answer.status_code not in operation.statuses | also:
         found.append(f"{answer.status_code} is not described")
