@@ -33,7 +33,7 @@ async def execute(
     """Run them and return their results, by their places in `order`.
 
     A delegation whose worker waits for a person has none. Cancelling cancels tools and workers.
-    Raises StepRefused once everything else has come to its end.
+    Raises StepRefused once everything else has come to its end, of several that of the first call.
     """
     if not begun:
         return {}
@@ -115,7 +115,7 @@ class _Running:
         self._offices = offices
         self._tainted = tainted
         self._worked: dict[int, Answered | Asked] = {}
-        self._refused: StepRefused | None = None
+        self._refused: dict[int, StepRefused] = {}
 
     async def run(self, index: int, begun: Start | Delegation) -> str | None:
         """The result; None for a worker that waits, for a person or for another process."""
@@ -141,16 +141,17 @@ class _Running:
                     ctx.pending_approvals.extend(approvals)
                 case _:
                     assert_never(worked)
-        if self._refused is not None:
+        if self._refused:
             await ctx.flush()
-            raise self._refused
+            # Whichever came first: of several stops that of the first call counts (A208).
+            raise self._refused[min(self._refused)]
 
     async def _work(self, index: int, delegation: Delegation, began_ms: int) -> str | None:
         try:
             worked = await work(self._ctx, delegation, self._offices[index])
         except StepRefused as refused:
             # What runs beside it comes to its end first: an effect cut off has an unknown outcome.
-            self._refused = refused
+            self._refused[index] = refused
             await self._put(index)
             return None
         self._worked[index] = worked

@@ -161,6 +161,35 @@ async def test_a_worker_that_may_not_go_on_lets_its_siblings_come_to_their_end()
     assert world.journal.of(DelegateCompleted) == []
 
 
+async def test_a208_of_two_stops_at_once_that_of_the_lowest_position_counts() -> None:
+    """A207 as well: both have ended, nothing is surfaced, and the run goes on from its calls."""
+    second_stopped = asyncio.Event()
+
+    class Stopped(StepRefused):
+        """A stop that says which call it came from."""
+
+    class Stopping(MemoryJournal):
+        @override
+        async def record(self, *facts: Any) -> None:
+            for call_id in {
+                fact.payload.worker.call_id for fact in facts if _is_workers(fact.payload)
+            }:
+                if call_id == "call_1_1_1":
+                    second_stopped.set()
+                else:
+                    await second_stopped.wait()
+                raise Stopped(call_id)
+            await super().record(*facts)
+
+    workers = [worker("researcher", []), worker("writer", [])]
+    world = World([reply(delegated("d1", "researcher"), delegated("d2", "writer", position=1))])
+    world.journal = Stopping()
+    with pytest.raises(Stopped, match="call_1_1_0"):
+        await world.turn(delegate_descriptors=[one.descriptor for one in workers])
+    assert (world.journal.of(ToolCompleted), world.journal.of(DelegateCompleted)) == ([], [])
+    assert world.run.state() == "executing_tools"
+
+
 async def test_the_results_of_a_worker_are_redacted_and_cut_like_any_other() -> None:
     researcher = worker("researcher", [reply(said("x" * 70_000))])
     world = World([reply(delegated("d1", "researcher")), reply(said("ok"))])
