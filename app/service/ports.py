@@ -227,9 +227,16 @@ class Leases(Protocol):
 class Queue(Protocol):
     """Dispatch of woken conversations to this process."""
 
-    async def work(self, handle: Callable[[str], Awaitable[None]], *, concurrency: int) -> None:
+    async def work(
+        self,
+        handle: Callable[[str], Awaitable[None]],
+        *,
+        concurrency: int,
+        has_room: Callable[[], bool] = ...,
+    ) -> None:
         """Call `handle` with the id of each woken conversation until cancelled.
 
+        What is woken in this process while it has room is handled here, ahead of the queue.
         Cancelling stops taking work; jobs in hand are the caller's to drain. `handle` never raises.
         """
         ...

@@ -74,7 +74,13 @@ class Supervisor:
     async def _run(self) -> None:
         async with asyncio.TaskGroup() as owned:
             self._owned = owned
-            taking = owned.create_task(self._queue.work(self._woken, concurrency=self._concurrency))
+            taking = owned.create_task(
+                self._queue.work(
+                    self._woken,
+                    concurrency=self._concurrency,
+                    has_room=lambda: not self._free.locked(),
+                )
+            )
             sweeping = owned.create_task(self._sweep())
             await self._stopping.wait()
             taking.cancel()

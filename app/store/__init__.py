@@ -5,6 +5,7 @@ It decides nothing: what is written was decided in `service`. Where to look:
 - the door: `open` puts everything together; `database`, `sessions`, `transactions`, `leases`,
   `queue`, `signals`, `holds`, `service_keys`, `revocations`, `workspace`, `artifacts`, `skills`
   and `tool_search` each fulfil a port
+- a request that is sent again: `idempotency`
 - an append: `numbering`, then `append`; `appender` groups those of all runs, `tails` knows where
   logs end, `changes` orders the writes, `kinds` is their SQL
 - projections: `projections` says what an event does, by `projection_runs`, `projection_approvals`,
@@ -16,7 +17,8 @@ It decides nothing: what is written was decided in `service`. Where to look:
   `leftovers` sweeps there
 - reads: `queries` and `approval_queries` are their SQL, `records` makes records of rows,
   `mcp_servers`, `passkeys` and `grants` have both of their own, `stored_logs` reads whole logs
-- runs to be driven: `ready` says which is next, `wakes` enqueues it
+- runs to be driven: `ready` says which is next, `wakes` enqueues it, `own_wakes` are those that
+  do not leave the process
 - the schema: `tables` with `tables_log`, `tables_runs`, `tables_access`, `tables_grants`,
   `tables_memory` and `table_base`, and `migrations`; `texts` is how text is kept
 - the server: `whereabouts`, `connections`, `poolers`, and the embedded one in `embedded`,

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from app.store.bucket import Bucket
     from app.store.connections import Pool
     from app.store.numbering import Sealer
+    from app.store.own_wakes import OwnWakes
     from app.store.tails import Tails
 
 _READY: Final = """
@@ -36,11 +37,13 @@ class StoreDatabase:
         tails: Tails,
         *,
         seal: Sealer,
+        own_wakes: OwnWakes,
         committed: Callable[[str, Sequence[Event]], None],
         bucket: Bucket | None = None,
     ) -> None:
         self._bucket = bucket
         self._seal = seal
+        self._own_wakes = own_wakes
         self._pool = pool
         self._tails = tails
         self._committed = committed
@@ -59,12 +62,20 @@ class StoreDatabase:
         async with borrowed(self._pool) as connection:
             async with connection.transaction():
                 transaction = StoreTransaction(
-                    connection, tenant, seal=self._seal, bucket=self._bucket
+                    connection,
+                    tenant,
+                    seal=self._seal,
+                    own_wakes=self._own_wakes,
+                    bucket=self._bucket,
                 )
                 yield transaction
+                if transaction.woken:
+                    self._own_wakes.expect(connection.get_server_pid())
             for batch in transaction.written:
                 self._tails.see(batch.conversation_id, batch.after)
                 self._committed(batch.conversation_id, batch.events)
+            for wake in transaction.woken:
+                self._own_wakes.give(wake)
 
     async def ready(self) -> Mapping[str, object]:
         """Facts for the readiness probe; raises StoreUnavailable when the database is not there."""

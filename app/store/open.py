@@ -17,6 +17,7 @@ from app.store.holds import StoreHolds
 from app.store.leases import StoreLeases
 from app.store.leftovers import Leftovers
 from app.store.memories import StoreMemories
+from app.store.own_wakes import OwnWakes
 from app.store.queue import StoreQueue
 from app.store.recall import StoreRecall
 from app.store.revocations import StoreRevocations
@@ -116,8 +117,12 @@ class Store:
         lanes = [SteadyConnection(lasting) for _ in range(LANES)]
         hinting = SteadyConnection(lasting)
         tails = Tails()
+        own_wakes = OwnWakes()
         signals = StoreSignals(hinting, sender=process)
         appender = Appender(lanes, tails, seal=seal, committed=signals.committed)
+        database = StoreDatabase(
+            pool, tails, seal=seal, own_wakes=own_wakes, committed=signals.committed, bucket=bucket
+        )
         folding = None if summarizer_of is None else Folding(pool, summarizer_of)
         tasks = asyncio.TaskGroup()
         await tasks.__aenter__()
@@ -128,11 +133,9 @@ class Store:
             running.append(tasks.create_task(Leftovers(pool, bucket).run()))
         try:
             yield Store(
-                database=StoreDatabase(
-                    pool, tails, seal=seal, committed=signals.committed, bucket=bucket
-                ),
+                database=database,
                 leases=StoreLeases(claiming, appender, pool, bucket),
-                queue=StoreQueue(lasting, pool),
+                queue=StoreQueue(lasting, pool, own_wakes),
                 signals=signals,
                 holds=StoreHolds(pool),
                 service_keys=StoreServiceKeys(pool),

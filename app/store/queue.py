@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -20,19 +21,20 @@ from typing_extensions import override
 from app.errors import StoreUnavailable
 from app.store import memory_turns
 from app.store.connections import FORGETFUL, LOST, borrowed, open_pool
+from app.store.idempotency import KEY_LIFETIME
 from app.store.poolers import address_of
 from app.store.texts import unescape
-from app.store.transactions import KEY_LIFETIME
-from app.store.wakes import ENTRYPOINT, queries, queue_settings
+from app.store.wakes import ENTRYPOINT, forget_jobs, queries, queue_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Coroutine
     from datetime import datetime
 
     from pgqueuer.models import Job
     from pgqueuer.ports.driver import NotifyCallback
 
     from app.store.connections import Pool
+    from app.store.own_wakes import OwnWake, OwnWakes
 
 BATCH: Final = 20
 QUEUE_POOL: Final = 4
@@ -40,6 +42,7 @@ DEQUEUE_TIMEOUT: Final = timedelta(seconds=1)
 HEARTBEAT_TIMEOUT: Final = timedelta(seconds=10)
 STRANDED: Final = 1000
 REBUILD_S: Final = 0.2
+FORGET_S: Final = 0.1
 _DELETED: Final = re.compile(r'"operation"\s*:\s*"delete"')
 
 _log = logging.getLogger(__name__)
@@ -85,13 +88,21 @@ DELETE FROM nonces n USING old WHERE n.tenant = old.tenant AND n.nonce = old.non
 class StoreQueue:
     """The port `Queue`."""
 
-    def __init__(self, dsn: str, pool: Pool) -> None:
+    def __init__(self, dsn: str, pool: Pool, own_wakes: OwnWakes) -> None:
         self._dsn = dsn
         self._pool = pool
+        self._own_wakes = own_wakes
 
-    async def work(self, handle: Callable[[str], Awaitable[None]], *, concurrency: int) -> None:
+    async def work(
+        self,
+        handle: Callable[[str], Awaitable[None]],
+        *,
+        concurrency: int,
+        has_room: Callable[[], bool] = lambda: False,
+    ) -> None:
         """Call `handle` with the id of each woken conversation until cancelled.
 
+        What is woken in this process while it has room is handled here, ahead of the queue.
         Cancelling stops taking work at once and returns when the calls in hand have returned, which
         is the caller's to bring about; cancelling again cancels them. `handle` never raises.
         """
@@ -103,17 +114,19 @@ class StoreQueue:
 
         async with asyncio.TaskGroup() as tasks:
             running: set[asyncio.Task[None]] = set()
+            own = _OwnJobs(self._pool, handle, tasks)
             manager = None
             try:
-                while True:
-                    manager = _Manager(wake, concurrency)
-                    running.add(tasks.create_task(manager.run(self._dsn)))
-                    await manager.broken.wait()
-                    await asyncio.sleep(REBUILD_S)
+                with self._own_wakes.taken(own.take, has_room=has_room):
+                    while True:
+                        manager = _Manager(wake, concurrency, self._own_wakes)
+                        running.add(tasks.create_task(manager.run(self._dsn)))
+                        await manager.broken.wait()
+                        await asyncio.sleep(REBUILD_S)
             except asyncio.CancelledError:
                 if manager is not None:
                     manager.stop()
-                await asyncio.wait(running)
+                await asyncio.wait(running | own.in_hand)
                 raise
 
     async def stranded(self) -> list[str]:
@@ -151,15 +164,53 @@ class StoreQueue:
         return [(unescape(row["tenant"]), row["id"]) for row in rows]
 
 
+class _OwnJobs:
+    """The wakes that are handled ahead of the queue, and their jobs, which are then forgotten."""
+
+    def __init__(
+        self, pool: Pool, handle: Callable[[str], Awaitable[None]], tasks: asyncio.TaskGroup
+    ) -> None:
+        self._pool = pool
+        self._handle = handle
+        self._tasks = tasks
+        self._spent: list[int] = []
+        self.in_hand: set[asyncio.Task[None]] = set()
+
+    def take(self, wake: OwnWake) -> None:
+        """Handle a wake in a task of its own."""
+        self._start(self._wake(wake))
+
+    async def _wake(self, wake: OwnWake) -> None:
+        await self._handle(wake.conversation_id)
+        if not self._spent:
+            self._start(self._forget())
+        self._spent.append(wake.job_id)
+
+    async def _forget(self) -> None:
+        """Forget the jobs of a moment at once. One that is not forgotten is a second wake."""
+        await asyncio.sleep(FORGET_S)
+        spent, self._spent = self._spent, []
+        with suppress(StoreUnavailable):
+            await forget_jobs(self._pool, spent)
+
+    def _start(self, doing: Coroutine[None, None, None]) -> None:
+        task = self._tasks.create_task(doing)
+        self.in_hand.add(task)
+        task.add_done_callback(self.in_hand.discard)
+
+
 class _Manager:
     """One QueueManager with its pool. `broken` is set as soon as it can take no more work.
 
     It then still waits for the jobs in hand, while another manager takes new ones.
     """
 
-    def __init__(self, wake: Callable[[Job], Awaitable[None]], concurrency: int) -> None:
+    def __init__(
+        self, wake: Callable[[Job], Awaitable[None]], concurrency: int, own_wakes: OwnWakes
+    ) -> None:
         self.broken = asyncio.Event()
         self._wake = wake
+        self._own_wakes = own_wakes
         self._batch = max(1, min(BATCH, concurrency // 2))
         self._most = max(concurrency, 2)
         self._manager: QueueManager | None = None
@@ -181,7 +232,8 @@ class _Manager:
             return
         try:
             hears = not address_of(dsn).is_pooled
-            await self._dispatch(_WatchedDriver(pool, self._break, hears=hears), hears=hears)
+            news = self._own_wakes if hears else None
+            await self._dispatch(_WatchedDriver(pool, self._break, news), hears=hears)
         except Exception:  # noqa: BLE001  # The root of a task: whatever ended it, the next takes over.
             _log.warning("queue.manager_ended", exc_info=True)
         finally:
@@ -211,13 +263,16 @@ class _Manager:
 class _WatchedDriver(AsyncpgPoolDriver):
     """PgQueuer's driver that tells when a connection was lost, the listening one above all.
 
-    Where it hears nothing, behind a pooler, the queue is looked at every DEQUEUE_TIMEOUT.
+    It hears of jobs that bring something to do: not of those that are deleted when they are done,
+    nor of those that this process takes ahead of the queue. Where it hears nothing, behind a
+    pooler, the queue is looked at every DEQUEUE_TIMEOUT.
     """
 
-    def __init__(self, pool: Pool, lost: Callable[[], None], *, hears: bool) -> None:
+    def __init__(self, pool: Pool, lost: Callable[[], None], news: OwnWakes | None) -> None:
         super().__init__(pool)
+        self._pool = pool
         self._lost = lost
-        self._hears = hears
+        self._news = news
 
     @override
     async def fetch(self, query: str, *args: object) -> list[dict[str, object]]:
@@ -229,14 +284,17 @@ class _WatchedDriver(AsyncpgPoolDriver):
 
     @override
     async def add_listener(self, channel: str, callback: NotifyCallback) -> None:
-        if not self._hears:
+        news = self._news
+        if news is None:
             return
 
-        def heard(payload: str | bytes | bytearray) -> None:
-            # Jobs that are done are deleted, and to hear of it brings nothing to do.
-            if _DELETED.search(payload if isinstance(payload, str) else payload.decode()) is None:
-                callback(payload)
+        def heard(_connection: object, backend: int, _channel: str, payload: object) -> None:
+            text = str(payload)
+            if _DELETED.search(text) is None and news.is_news(backend):
+                callback(text)
 
-        await super().add_listener(channel, heard)
-        if self._listener_connection is not None:
-            self._listener_connection.add_termination_listener(lambda _: self._lost())
+        # Not by PgQueuer's own, which does not tell whose notification it is.
+        news.listen_anew()
+        self._listener_connection = await self._pool.acquire()
+        await self._listener_connection.add_listener(channel, heard)
+        self._listener_connection.add_termination_listener(lambda _: self._lost())

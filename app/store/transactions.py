@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-import asyncpg
-import orjson
-
-from app.errors import IdempotencyInProgress, IdempotencyMismatch
 from app.log.queries import audit_scope
 from app.log.records import ConversationRecord, DecisionClaims, StoredAnswer
-from app.store import mcp_servers, memory_turns, passkeys, records
+from app.store import idempotency, mcp_servers, memory_turns, passkeys, records
 from app.store.append import Opening, Outcome, later_rounds, write, write_later_rounds
 from app.store.approval_queries import LOCK_APPROVAL
 from app.store.numbering import Tail, numbered, whole_ms
+from app.store.own_wakes import GRACE, OwnWake
 from app.store.revocations import REVOKE, revoked
 from app.store.sessions import StoreSession
 from app.store.texts import escape, json_text, unescape
@@ -23,6 +19,8 @@ from app.store.wakes import enqueue_wakes
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
+
+    import asyncpg
 
     from app.ids import Identity
     from app.log.envelope import Event, NewEvent
@@ -34,23 +32,7 @@ if TYPE_CHECKING:
     from app.store.bucket import Bucket
     from app.store.connections import Connection
     from app.store.numbering import Batch, Sealer
-
-KEY_LIFETIME: Final = timedelta(hours=24)
-
-# Waits for a concurrent sender of the key. One that is over, or has no answer, is taken anew.
-_CLAIM_KEY: Final = """
-INSERT INTO idempotency_keys AS k (tenant, principal, key, fingerprint, created_at)
-VALUES ($1, $2, $3, $4, $5)
-ON CONFLICT (tenant, principal, key) DO UPDATE SET fingerprint = excluded.fingerprint,
-    created_at = excluded.created_at, status = NULL, headers = NULL, body = NULL
-    WHERE k.created_at <= $6 OR k.status IS NULL
-RETURNING true"""
-_FIRST_ANSWER: Final = """
-SELECT fingerprint, status, headers, body FROM idempotency_keys
-WHERE tenant = $1 AND principal = $2 AND key = $3"""
-_SAVE_ANSWER: Final = """
-UPDATE idempotency_keys SET status = $4, headers = $5, body = $6
-WHERE tenant = $1 AND principal = $2 AND key = $3"""
+    from app.store.own_wakes import OwnWakes
 
 # `seen_head` is what the statement's snapshot shows of a row that the lock may have waited for.
 _LOCK: Final = """
@@ -104,17 +86,25 @@ WHERE tenant = $1 AND principal = $2 AND reset_at IS NULL"""
 
 
 class StoreTransaction(StoreSession):
-    """One request's writes. `written` holds what was appended, to be told after the commit."""
+    """One request's writes. `written` and `woken` are to be told after the commit."""
 
     def __init__(
-        self, connection: Connection, tenant: str, *, seal: Sealer, bucket: Bucket | None = None
+        self,
+        connection: Connection,
+        tenant: str,
+        *,
+        seal: Sealer,
+        own_wakes: OwnWakes,
+        bucket: Bucket | None = None,
     ) -> None:
         super().__init__(connection, tenant, bucket)
         self._connection = connection
         self._seal = seal
+        self._own_wakes = own_wakes
         self._locked: dict[str, Tail] = {}
         self._opening: dict[str, Opening] = {}
         self.written: list[Batch] = []
+        self.woken: list[OwnWake] = []
 
     async def claim_key(
         self, principal: str, key: str, *, fingerprint: str, now: datetime
@@ -125,32 +115,12 @@ class StoreTransaction(StoreSession):
         IdempotencyInProgress.
         """
         name = (self._tenant, escape(principal), escape(key))
-        try:
-            claimed = await self._connection.fetchval(
-                _CLAIM_KEY, *name, fingerprint, now, now - KEY_LIFETIME
-            )
-        except asyncpg.exceptions.LockNotAvailableError as error:
-            raise IdempotencyInProgress(
-                f"the request that uses key {key!r} has not been answered yet"
-            ) from error
-        if claimed:
-            return None
-        first = await self._connection.fetchrow(_FIRST_ANSWER, *name)
-        if first is None or first["fingerprint"] != fingerprint:
-            raise IdempotencyMismatch(f"key {key!r} was used for another request")
-        return StoredAnswer(first["status"], orjson.loads(first["headers"]), first["body"])
+        return await idempotency.claim(self._connection, name, fingerprint=fingerprint, now=now)
 
     async def save_answer(self, principal: str, key: str, answer: StoredAnswer) -> None:
         """Keep the answer beside the claimed key."""
-        await self._connection.execute(
-            _SAVE_ANSWER,
-            self._tenant,
-            escape(principal),
-            escape(key),
-            answer.status,
-            json_text(answer.headers),
-            answer.body,
-        )
+        name = (self._tenant, escape(principal), escape(key))
+        await idempotency.save(self._connection, name, answer)
 
     async def lock(self, conversation_id: str) -> ConversationRecord | None:
         """The conversation, locked against every other writer until the end of the block."""
@@ -215,7 +185,11 @@ class StoreTransaction(StoreSession):
 
     async def wake(self, conversation_id: str) -> None:
         """Enqueue the conversation for whichever worker is free; part of the transaction."""
-        await enqueue_wakes(self._connection, [conversation_id])
+        if not self._own_wakes.have_room:
+            await enqueue_wakes(self._connection, [conversation_id])
+            return
+        jobs = await enqueue_wakes(self._connection, [conversation_id], after=GRACE)
+        self.woken += [OwnWake(conversation_id, job) for job in jobs]
 
     async def revoke_lease(self, conversation_id: str) -> None:
         """Take a locked conversation from whichever worker drives it: its appends fail from now."""

@@ -16,13 +16,15 @@ from pgqueuer.domain.settings import DBSettings, Durability
 from pgqueuer.queries import Queries
 from typing_extensions import override
 
+from app.store.connections import borrowed
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pgqueuer.domain.types import QueueEntrypoint
     from pgqueuer.ports.driver import Driver
 
-    from app.store.connections import Connection
+    from app.store.connections import Connection, Pool
 
 SCHEMA: Final = "tgq"
 ENTRYPOINT: Final = "wake"
@@ -35,7 +37,7 @@ def queue_settings() -> DBSettings:
 
 
 class WakeQueries(Queries):
-    """PgQueuer's queries; those about deferred jobs are answered here, for a wake is never one."""
+    """PgQueuer's queries. Nobody waits for a deferred wake: it is found by looking every second."""
 
     @override
     async def next_deferred_eta(self, entrypoints: list[QueueEntrypoint]) -> timedelta:
@@ -59,18 +61,33 @@ def _builders() -> tuple[QueryBuilderEnvironment, QueryQueueBuilder, QuerySchedu
     )
 
 
-async def enqueue_wakes(connection: Connection, conversation_ids: Sequence[str]) -> None:
-    """Enqueue a wake for each conversation. The connection must be in a transaction.
+async def enqueue_wakes(
+    connection: Connection, conversation_ids: Sequence[str], *, after: timedelta | None = None
+) -> list[int]:
+    """Enqueue a wake for each conversation, to be taken `after` so long; the ids of their jobs.
+
+    The connection must be in a transaction.
 
     Several wakes of one conversation may be queued at a time: each is only a hint to try a claim,
     and to leave one out because another is "still there" loses wakes.
     """
     if not conversation_ids:
-        return
+        return []
     if not connection.is_in_transaction():
         raise RuntimeError("a wake must be part of the transaction that makes the run ready")
     count = len(conversation_ids)
     # A pool's proxy is a connection in all but its type.
     driver = AsyncpgDriver(connection)  # type: ignore[arg-type]  # PoolConnectionProxy
     payloads: list[bytes | None] = [text.encode() for text in conversation_ids]
-    await queries(driver).enqueue([ENTRYPOINT] * count, payloads, [0] * count)
+    jobs = await queries(driver).enqueue(
+        [ENTRYPOINT] * count, payloads, [0] * count, [after] * count
+    )
+    return [int(job) for job in jobs]
+
+
+async def forget_jobs(pool: Pool, job_ids: Sequence[int]) -> None:
+    """Take jobs out of the queue whose wakes were acted upon; one that is gone is no matter."""
+    _, queue, _ = _builders()
+    done, no_faults = ["successful"] * len(job_ids), [None] * len(job_ids)
+    async with borrowed(pool) as connection:
+        await connection.execute(queue.build_log_job_query(), job_ids, done, no_faults)

@@ -39,7 +39,13 @@ class ShakyQueue:
     house: House
     failures: int
 
-    async def work(self, handle: Callable[[str], Awaitable[None]], *, concurrency: int) -> None:
+    async def work(
+        self,
+        handle: Callable[[str], Awaitable[None]],
+        *,
+        concurrency: int,
+        has_room: Callable[[], bool] = bool,
+    ) -> None:
         await asyncio.Event().wait()
 
     async def stranded(self) -> list[str]:
