@@ -31,9 +31,10 @@ ITEM_BYTES: Final = 2 * 1024
 SUMMARY_BYTES: Final = 8 * 1024
 IDENTIFIERS_BYTES: Final = 1024
 _LINE: Final = "Identifiers: "
+# No place is tried twice for the same characters: texts are strangers', and of any length.
 _IDENTIFIER: Final = re.compile(
     r"""https?://[^\s"'<>\\]+[^\s"'<>\\.,;:)\]}]            # URLs
-    | [\w.+-]+@[\w-]+\.[\w.-]*\w                           # e-mail addresses
+    | (?<![\w.+-])[\w.+-]{1,64}@[\w-]+\.[\w.-]*\w           # e-mail addresses
     | \b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b  # UUIDs
     | \b[a-z]{2,12}_[0-9A-Za-z-]{6,}\b                     # prefixed ids
     | \b[0-9a-fA-F]{12,}\b                                 # hex
@@ -56,8 +57,7 @@ def condensed(summary: str, *, prior: str, items: Sequence[str]) -> str:
     text = cut(without_surrogates(summary).strip(), SUMMARY_BYTES)
     if not text:
         return ""
-    missing = [one for one in _identifiers((prior, *items)) if one not in text]
-    line = _newest(missing)
+    line = _newest(one for one in reversed(_identifiers((prior, *items))) if one not in text)
     return f"{text}\n{_LINE}{line}" if line else text
 
 
@@ -111,12 +111,15 @@ def _identifiers(texts: Iterable[str]) -> list[str]:
     return list(found)
 
 
-def _newest(identifiers: Sequence[str]) -> str:
-    """As many as a line holds, the oldest left out first."""
+def _newest(identifiers: Iterable[str]) -> str:
+    """As many as a line holds of those given, the newest first; what fills it alone is no name."""
     kept: list[str] = []
     left = IDENTIFIERS_BYTES - len(_LINE)
-    for one in reversed(identifiers):
-        left -= len(one.encode()) + 1
+    for one in identifiers:
+        size = len(one.encode()) + 1
+        if size > IDENTIFIERS_BYTES - len(_LINE):
+            continue
+        left -= size
         if left < 0:
             break
         kept.append(one)

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-_HEADING: Final = re.compile(r" {0,3}##(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*$")
+_HEADING: Final = re.compile(r" {0,3}##(?![^ \t])")
 _FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})(.*)$")
 
 
@@ -32,10 +32,17 @@ def sections(text: str) -> list[Section]:
             if piece.strip():
                 found.append(Section(title, piece))
                 piece = ""
-            title = heading[1] or ""
+            title = _title(bare[heading.end() :])
         fence = _fence_after(fence, bare)
         piece += line
     return [*found, Section(title, piece)] if piece else found
+
+
+def _title(marked: str) -> str:
+    """What a heading says, without the marks that may close it."""
+    said = marked.strip(" \t")
+    bare = said.rstrip("#")
+    return bare.rstrip(" \t") if not bare or bare[-1] in " \t" else said
 
 
 def _fence_after(fence: str, line: str) -> str:

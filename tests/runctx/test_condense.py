@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -119,3 +120,17 @@ def test_of_many_identifiers_the_newest_are_kept() -> None:
 def test_an_identifier_named_again_counts_as_new() -> None:
     items = ["user: 11111 22222", "user: 11111"]
     assert condensed("Much.", prior="", items=items) == "Much.\nIdentifiers: 22222 11111"
+
+
+def test_an_identifier_that_no_line_holds_costs_the_others_nothing() -> None:
+    items = ["user: 11111 and https://example.com/" + "a" * 2000]
+    assert condensed("Much.", prior="", items=items) == "Much.\nIdentifiers: 11111"
+
+
+@pytest.mark.parametrize("piece", ["z", "ab_", "1-", "z@", "http://", "a@b.c."])
+def test_a_text_that_is_nearly_an_identifier_takes_no_time(piece: str) -> None:
+    """A text of a megabyte that is read again from each of its places would take hours."""
+    items = [(piece * 1_000_000)[:1_000_000]]
+    began = time.process_time()
+    condensed("Much.", prior="", items=items)
+    assert time.process_time() - began < 5

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
@@ -44,3 +46,25 @@ def test_blank_lines_belong_to_what_follows() -> None:
 def test_the_pieces_in_order_are_the_text(text: str) -> None:
     """C139."""
     assert "".join(one.text for one in sections(text)) == text
+
+
+@pytest.mark.parametrize(
+    ("line", "title"),
+    [
+        ("## A # B", "A # B"),
+        ("## A ##\t", "A"),
+        ("## C#", "C#"),
+        ("##  ##", ""),
+        ("##\tA\t#", "A"),
+        ("## # #", "#"),
+    ],
+)
+def test_the_marks_that_close_a_heading_are_no_part_of_its_title(line: str, title: str) -> None:
+    assert [one.title for one in sections(line)] == [title]
+
+
+def test_a_heading_of_white_space_takes_no_time() -> None:
+    """A heading of a megabyte that is read again from each of its places would take hours."""
+    began = time.process_time()
+    sections("## a" + " " * 1_000_000 + "x")
+    assert time.process_time() - began < 5
