@@ -1,0 +1,26 @@
+"""The threat model claims nothing without a test that exists."""
+
+from __future__ import annotations
+
+import re
+
+from tests.architecture.sources import ROOT
+
+DOCUMENT = (ROOT / "docs" / "threat-model.md").read_text()
+NAMED = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
+
+
+def test_every_named_test_exists() -> None:
+    missing = [
+        f"{path}::{name}"
+        for path, name in NAMED.findall(DOCUMENT)
+        if not (ROOT / path).exists() or f"def {name}(" not in (ROOT / path).read_text()
+    ]
+    assert missing == []
+
+
+def test_every_line_about_signatures_and_attackers_names_its_test() -> None:
+    shown = DOCUMENT.partition("## What each signature covers")[2]
+    rows = [line for line in shown.splitlines() if line.startswith("| ") and "Shown by" not in line]
+    assert [row for row in rows if NAMED.search(row) is None] == []
+    assert len(rows) >= 15
