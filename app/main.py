@@ -37,6 +37,7 @@ from app.service.development import DEVELOPMENT_ISSUER, development_issuer
 from app.service.driver import Driver, DriverSettings
 from app.service.event_log import EventLog
 from app.service.expiry import Expiry
+from app.service.grants import Grants
 from app.service.hold import HoldGate
 from app.service.hold_sharing import HoldSharing
 from app.service.keys import Keys
@@ -80,7 +81,6 @@ if TYPE_CHECKING:
     from app.service.ports import Database
     from app.service.recorder import Pace
     from app.store.bucket import Bucket
-    from app.store.numbering import Sealer
     from app.trust.keys import SigningKey
 
 
@@ -114,14 +114,14 @@ async def open_database(settings: Settings, *, migrate: bool) -> AsyncIterator[s
 
 @asynccontextmanager
 async def _open_store(
-    settings: Settings, process: str, *, seal: Sealer, summarizers: Summarizers, migrate: bool
+    settings: Settings, process: str, *, key: SigningKey, summarizers: Summarizers, migrate: bool
 ) -> AsyncIterator[Store]:
     async with (
         open_database(settings, migrate=migrate) as dsn,
         Store.open(
             dsn,
             process=process,
-            seal=seal,
+            seal=sealer(key),
             direct=settings.database_direct_url,
             summarizer_of=summarizers.of,
             bucket=_bucket(settings),
@@ -142,9 +142,7 @@ async def open_house(
         providers = _providers(settings, clock)
         stack.push_async_callback(providers.aclose)
         summarizers = Summarizers(providers, model=settings.summary_model)
-        opening = _open_store(
-            settings, process, seal=sealer(key), summarizers=summarizers, migrate=migrate
-        )
+        opening = _open_store(settings, process, key=key, summarizers=summarizers, migrate=migrate)
         embedder = await stack.enter_async_context(open_embedder(settings))
         store = await (await stack.enter_async_context(opening)).recalling(embedder)
         database = store.database
@@ -158,7 +156,6 @@ async def open_house(
             listener.listen(store.signals)
         await stack.enter_async_context(HoldSharing(holds, store.holds, clock).running())
         binder = Binder(toolbox=toolbox, providers=providers, servers=servers, memories=store)
-        streams = _streams(database, settings, subscriptions=subscriptions, holds=holds)
         origins = frozenset(settings.allowed_origins)
         edge = Edge(
             database=database,
@@ -170,15 +167,18 @@ async def open_house(
             questions=Questions(database=database, clock=clock, statements=statements),
             keys=Keys(clock, origins=origins),
             passkeys=Passkeys(clock, statements, RelyingParty(settings.rp_id, origins)),
+            grants=Grants(clock, statements, catalogue=toolbox, origins=origins),
             revocations=Revocations(clock),
             statements=statements,
             mcp_servers=servers,
-            runs=_runs(database, settings, clock, wakeups),
+            runs=Runs(
+                database=database, clock=clock, wakeups=wakeups, open_runs=settings.open_runs
+            ),
             artifacts=Artifacts(clock, max_bytes=settings.artifact_max_bytes, shelf=store.shelf),
             memory=ConversationMemory(store),
             skills=Skills(clock),
             tools=ToolListing(toolbox),
-            streams=streams,
+            streams=_streams(database, settings, subscriptions=subscriptions, holds=holds),
             event_log=EventLog(database=database, wakeups=wakeups),
             rates=Rates(clock, per_minute=limit) if (limit := settings.rate_per_minute) else None,
             allowed_origins=origins,
@@ -190,7 +190,7 @@ async def open_house(
             driver = _driver(store, settings, clock, loader=loader, pace=holds, name=process)
             supervisor = _supervisor(store, settings, driver=driver, edge=edge)
             await stack.enter_async_context(_supervised(supervisor))
-        yield House(build_app(edge), store, streams, wakeups, supervisor)
+        yield House(build_app(edge), store, edge.streams, wakeups, supervisor)
 
 
 @asynccontextmanager
@@ -208,10 +208,6 @@ def _bucket(settings: Settings) -> Bucket | None:
     keys = settings.s3_access_key_id, _secret(settings.s3_secret_access_key)
     where = settings.artifacts_bucket, settings.s3_endpoint, settings.s3_region
     return open_bucket(BucketPlace(*where, *keys))
-
-
-def _runs(database: Database, settings: Settings, clock: Clock, wakeups: Wakeups) -> Runs:
-    return Runs(database=database, clock=clock, wakeups=wakeups, open_runs=settings.open_runs)
 
 
 def _agents(store: Store, toolbox: Toolbox, providers: ProviderDirectory, clock: Clock) -> Agents:

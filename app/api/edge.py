@@ -19,6 +19,7 @@ from app.service.artifacts import Artifacts
 from app.service.caller import Caller
 from app.service.clock import Clock
 from app.service.conversations import Conversations
+from app.service.grants import Grants
 from app.service.keys import Keys
 from app.service.mcp_servers import McpServers
 from app.service.passkeys import Passkeys
@@ -55,6 +56,7 @@ class Edge:
     questions: Questions
     keys: Keys
     passkeys: Passkeys
+    grants: Grants
     revocations: Revocations
     statements: Statements
     mcp_servers: McpServers

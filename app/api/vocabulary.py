@@ -24,6 +24,8 @@ WORDS: Final[dict[str, tuple[str, ...]]] = {
         "grant-admin",
     ),
     "Consent": ("allow", "ask", "veto"),
+    "ConstraintOp": ("equals", "one_of", "url_prefix", "range"),
+    "GrantState": ("active", "revoked", "suspended", "expired"),
     "MemoryHealth": ("healthy", "retry", "degraded", "recovering"),
     "MemoryStrategy": ("none", "truncation", "rolling_summary"),
     "OnBusy": ("enqueue", "reject", "interrupt"),

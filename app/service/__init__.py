@@ -9,8 +9,9 @@ imported here. Where to look:
 - who gets in: `access`, `revocations`, `rates`, and on one's own machine `development`
 - the use cases, a noun each: `agents` (with `agent_spec` and `agent_check`), `runs`
   (with `attaching`), `conversations`, `approvals` (with `decisions` and `outcome`), `questions`,
-  `keys` and `passkeys` (with `endorsement`), `artifacts`, `remembered`, `event_log`,
-  `tool_listing`, `skills` (with `skill_spec`), `mcp_servers` (with `mcp_spec` and `mcp_pins`)
+  `keys` and `passkeys` (with `endorsement` and `assertions`), `grants` (with `grant_rules`),
+  `artifacts`, `remembered`, `event_log`, `tool_listing`, `skills` (with `skill_spec`),
+  `mcp_servers` (with `mcp_spec` and `mcp_pins`)
 - one turn of a run: `supervisor` takes it up and `driver` drives it, a `drive` at a time, from
   `loading` (with `standing`, `replay`, `active_time`, `open_questions`, `open_turn`, `history`,
   `binding` with `call_rules` and `snapshot`, `delegates`, `run_context` with `attachments`,

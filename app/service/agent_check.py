@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Final, Protocol
 from app.engine.json_pointer import pointer_token, pointer_tokens
 from app.engine.output_schema import require_usable
 from app.engine.patterns import compiled
-from app.policy.capability import parse_capabilities
-from app.policy.grants import GrantPolicy
 from app.service.mcp_spec import server_named
 from app.service.refusals import FieldFault
 from app.turn.texts import ASK_QUESTION
@@ -136,13 +134,8 @@ def _approver_faults(spec: AgentSpec) -> Iterator[FieldFault]:
 
 
 def _grant_faults(spec: AgentSpec) -> Iterator[FieldFault]:
-    policy = spec.grant_policy
-    resilient = parse_capabilities(policy.taint_resilient)
     try:
-        if policy.base is None:
-            GrantPolicy(taint_resilient=resilient)
-        else:
-            GrantPolicy(parse_capabilities(policy.base), resilient)
+        spec.grant_policy.policy()
     except ValueError as error:
         yield FieldFault("/grant_policy", str(error))
 

@@ -20,6 +20,8 @@ from pydantic import (
 )
 
 from app.engine.arguments import canonical_bytes, sha256_hex
+from app.policy.capability import parse_capabilities
+from app.policy.grants import GrantPolicy
 from app.runctx.attach import INLINE_MAX_BYTES, INLINE_TOTAL_MAX_BYTES
 from app.runctx.disposition import DispositionPolicy, InvalidDisposition
 from app.runctx.memory import MemorySettings, RecallScope, RecallSettings, Strategy
@@ -102,6 +104,13 @@ class GrantPolicyMember(Member):
 
     base: list[CapabilityName] | None = None
     taint_resilient: list[CapabilityName] = []
+
+    def policy(self) -> GrantPolicy:
+        """The policy that it stands for. Raises ValueError where it could never be lawful."""
+        resilient = parse_capabilities(self.taint_resilient)
+        if self.base is None:
+            return GrantPolicy(taint_resilient=resilient)
+        return GrantPolicy(parse_capabilities(self.base), resilient)
 
 
 class RuleCondition(Member):

@@ -267,13 +267,6 @@ def _ceiling(spec: AgentSpec) -> CapabilitySet:
 
 
 def _policy(spec: AgentSpec, present: AgentSpec) -> GrantPolicy:
-    then, now = _grants(spec), _grants(present)
+    then, now = spec.grant_policy.policy(), present.grant_policy.policy()
     base = then.base & now.base
     return GrantPolicy(base, then.taint_resilient & now.taint_resilient & base)
-
-
-def _grants(spec: AgentSpec) -> GrantPolicy:
-    resilient = parse_capabilities(spec.grant_policy.taint_resilient)
-    if spec.grant_policy.base is None:
-        return GrantPolicy(taint_resilient=resilient)
-    return GrantPolicy(parse_capabilities(spec.grant_policy.base), resilient)

@@ -12,7 +12,7 @@ from app.engine.arguments import Arguments, parse_arguments, sha256_hex
 from app.log.envelope import wire_time
 from app.log.records import DecisionClaims, KeyRecord, PasskeyRecord
 from app.policy.capability import NEVER_GRANTED
-from app.service.endorsement import passkey_of
+from app.service.assertions import passkey_of
 from app.service.reach import decides_as_program, may_decide
 from app.service.refusals import (
     ApprovalCancelled,

@@ -6,16 +6,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from app.log.queries import Page
+from app.service.assertions import own_passkey
 from app.service.refusals import FieldFault, KeyEndorsement
 from app.trust.key_proof import verify_endorsement, verify_endorsement_text
 from app.trust.keys import P256Key, read_public_jwk
-from app.trust.passkey import Passkey, read_proof, verify_proof
+from app.trust.passkey import read_proof
 from app.trust.refusal import Refused
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection
 
-    from app.log.records import KeyRecord, PasskeyRecord
+    from app.log.records import KeyRecord
     from app.service.ports import Session, Transaction
     from app.trust.key_proof import Enrolment
 
@@ -69,18 +70,8 @@ async def _by_passkey(
     pointer, proof = "/endorsement_passkey", read_proof(posted)
     if isinstance(proof, Refused):
         raise _refusal(pointer, proof)
-    record = await tx.passkey_of(proof.thumbprint)
-    if record is None or record.revoked_at is not None or record.principal != enrolment.sub:
-        raise _refusal(pointer, Refused("the assertion must be of an active passkey"))
-    _hold(pointer, verify_proof(proof, passkey=passkey_of(record), origins=origins))
     _hold(pointer, verify_endorsement_text(proof.canonical, enrolment=enrolment, now=now))
-    if not await tx.count_passkey(record.id, proof.sign_count):
-        raise _refusal(pointer, Refused("the passkey's counter does not advance"))
-
-
-def passkey_of(record: PasskeyRecord) -> Passkey:
-    """What verifies the assertions of a registered passkey."""
-    return Passkey(record.credential_id, record.public_key, record.rp_id)
+    _hold(pointer, await own_passkey(tx, proof, enrolment.sub, origins=origins))
 
 
 def _hold(pointer: str, found: object) -> None:

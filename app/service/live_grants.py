@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from app.policy.capability import TAINT_REVOKED, parse_capabilities
 from app.policy.grants import RememberedGrant
-from app.service.endorsement import passkey_of
+from app.service.assertions import passkey_of
 from app.trust.grant import GrantPayload, read_evidence
 from app.trust.passkey import verify_proof
 from app.trust.refusal import Refused

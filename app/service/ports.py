@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from app.service.grant_ports import GrantReads
+from app.service.grant_ports import GrantReads, GrantWrites
 from app.service.key_ports import KeyWrites, PasskeyReads, PasskeyWrites
 from app.service.skill_ports import SkillReads, SkillTools, SkillWrites
 
@@ -123,7 +123,7 @@ class Session(SkillReads, PasskeyReads, GrantReads, Protocol):
         ...
 
 
-class Transaction(Session, SkillWrites, KeyWrites, PasskeyWrites, Protocol):
+class Transaction(Session, SkillWrites, KeyWrites, PasskeyWrites, GrantWrites, Protocol):
     """One request's writes: they commit together when the block ends, or not at all."""
 
     async def claim_key(

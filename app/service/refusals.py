@@ -262,3 +262,15 @@ class KeyEndorsement(Refusal):
     """A further key needs the endorsement of an active one."""
 
     code = "key.endorsement"
+
+
+class GrantInvalid(Refusal):
+    """A grant that may not be, or a signed text about one that does not hold."""
+
+    code = "grant.invalid"
+
+
+class GrantEnded(Refusal):
+    """The grant is over already."""
+
+    code = "grant.ended"

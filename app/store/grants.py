@@ -31,9 +31,15 @@ LIVE: Final = _found("""g.principal = $2 AND g.agent = $3 AND g.expires_at > $4
     AND g.revoked_at IS NULL AND g.suspended_at IS NULL AND p.revoked_at IS NULL
 ORDER BY g.id DESC""")
 USES: Final = """
-SELECT conversation_id, seq, run_id, call_id, at FROM grant_uses
-WHERE tenant = $1 AND grant_id = $2
-ORDER BY at DESC, conversation_id DESC, seq DESC LIMIT $3"""
+SELECT g.id AS grant_id, u.* FROM unnest($2::text[]) AS g(id) CROSS JOIN LATERAL (
+    SELECT conversation_id, seq, run_id, call_id, at FROM grant_uses
+    WHERE tenant = $1 AND grant_id = g.id
+    ORDER BY at DESC, conversation_id DESC, seq DESC LIMIT $3
+) u
+ORDER BY u.at DESC, u.conversation_id DESC, u.seq DESC"""
+USE_NONCE: Final = """
+INSERT INTO nonces (tenant, nonce, payload_sha256) VALUES ($1, $2, $3)
+ON CONFLICT DO NOTHING RETURNING true"""
 
 
 def record(row: asyncpg.Record) -> GrantRecord:

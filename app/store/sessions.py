@@ -199,10 +199,13 @@ class StoreSession:
         rows = await self._rows(grants.LIVE, escape(principal), escape(agent), at)
         return tuple(grants.record(row) for row in rows)
 
-    async def grant_uses(self, grant_id: str, limit: int) -> list[GrantUse]:
-        """Where the grant let a call run, newest first."""
-        rows = await self._rows(grants.USES, escape(grant_id), limit)
-        return [grants.use(row) for row in rows]
+    async def grant_uses(
+        self, grant_ids: Sequence[str], limit: int
+    ) -> dict[str, tuple[GrantUse, ...]]:
+        """Where each of the grants let a call run, newest first, at most `limit` of each."""
+        rows = await self._rows(grants.USES, [escape(each) for each in grant_ids], limit)
+        found = _by(rows, "grant_id")
+        return {unescape(each): tuple(map(grants.use, uses)) for each, uses in found.items()}
 
     async def events(self, scope: LogScope, *, after: int, limit: int) -> list[Event]:
         """A page of the log, ascending, without private bytes."""

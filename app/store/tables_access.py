@@ -124,7 +124,7 @@ class McpServer(SQLModel, table=True):
 
 
 class Nonce(SQLModel, table=True):
-    """A decision's nonce and the payload that used it; kept for longer than payloads hold."""
+    """The nonce of a signed payload that used it; kept for longer than payloads hold."""
 
     __tablename__: ClassVar[str] = "nonces"
     __table_args__ = (not_empty("nonce"), Index(None, "used_at"))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from app.log.queries import audit_scope
 from app.log.records import ConversationRecord, DecisionClaims, StoredAnswer
-from app.store import idempotency, mcp_servers, memory_turns, passkeys, records
+from app.store import grants, idempotency, mcp_servers, memory_turns, passkeys, records
 from app.store.append import Opening, Outcome, later_rounds, write, write_later_rounds
 from app.store.approval_queries import LOCK_APPROVAL
 from app.store.numbering import Tail, numbered, whole_ms
@@ -299,6 +299,10 @@ class StoreTransaction(StoreSession):
     async def count_passkey(self, passkey_id: str, sign_count: int) -> bool:
         """Note a passkey's use; False when its counter does not advance so."""
         return await self._did(passkeys.COUNT, passkey_id, sign_count)
+
+    async def use_nonce(self, nonce: str, payload_sha256: str) -> bool:
+        """Take the nonce of a signed text for good; False when it was used before."""
+        return await self._did(grants.USE_NONCE, nonce, payload_sha256)
 
     async def _did(self, statement: str, *values: object) -> bool:
         return bool(await self._connection.fetchval(statement, self._tenant, *values))

@@ -18,7 +18,7 @@ from app.engine.arguments import canonical_bytes
 from app.policy.constraints import Constraint, ConstraintOp
 from app.trust import base64url
 from app.trust.documents import read_model, read_object
-from app.trust.passkey import PasskeyProof, read_proof
+from app.trust.passkey import Passkey, PasskeyProof, read_proof, verify_proof
 from app.trust.refusal import Refused
 
 CEREMONY_S: Final = 600
@@ -173,6 +173,44 @@ def read_signed(model: type[_P], proof: object) -> Signable[_P] | Refused:
 def read_evidence(model: type[_P], evidence: bytes) -> Signable[_P] | Refused:
     """A signed payload from the bytes that were kept of it."""
     return read_signed(model, read_object(evidence))
+
+
+def verify_grant(
+    evidence: bytes, *, passkey: Passkey, coverage: Coverage, expires_at: int
+) -> Refused | None:
+    """Why the evidence is not the passkey's word for exactly that coverage, until then."""
+    read = read_evidence(GrantPayload, evidence)
+    if isinstance(read, Refused):
+        return read
+    if (read.payload.coverage, read.payload.expires_at) != (coverage, expires_at):
+        return Refused("the grant covers other than what was signed")
+    return verify_proof(read.proof, passkey=passkey, origins=None)
+
+
+def verify_revocation(
+    evidence: bytes, *, passkey: Passkey, coverage: Coverage, grant_id: str
+) -> Refused | None:
+    """Why the evidence is not the passkey's word that this grant is to end."""
+    read = read_evidence(RevocationPayload, evidence)
+    if isinstance(read, Refused):
+        return read
+    if pointer := revocation_mismatch(read.payload, coverage=coverage, grant_id=grant_id):
+        return Refused(f"the signed {pointer} is not that of the grant")
+    return verify_proof(read.proof, passkey=passkey, origins=None)
+
+
+def revocation_mismatch(
+    payload: RevocationPayload, *, coverage: Coverage, grant_id: str
+) -> str | None:
+    """The JSON pointer of the first field that does not belong to that grant, or None."""
+    expected = {
+        "tenant": coverage.tenant,
+        "principal": coverage.principal,
+        "grant_id": grant_id,
+        "coverage_hash": coverage.sha256,
+    }
+    foreign = (name for name, value in expected.items() if getattr(payload, name) != value)
+    return next((f"/{name}" for name in foreign), None)
 
 
 def lapse(payload: GrantPayload | RevocationPayload, *, now: int) -> str | None:

@@ -31,6 +31,7 @@ class StatementKind(StrEnum):
     DISPATCH_MUTATION = "dispatch-mutation"
     QUESTION_ANSWER = "question-answer"
     PASSKEY_CHALLENGE = "passkey-challenge"
+    GRANT_SUSPENSION = "grant-suspension"
 
     @property
     def header_typ(self) -> str:

@@ -141,4 +141,5 @@ def test_every_write_takes_an_idempotency_key(document: dict[str, Any]) -> None:
         not in operation.get("parameters", [])
     }
     # They store nothing, and every answer has a nonce of its own.
-    assert without == {"prepare_decision", "prepare_passkey", "prepare_passkey_decision"}
+    decisions = {"prepare_decision", "prepare_passkey", "prepare_passkey_decision"}
+    assert without == decisions | {"prepare_grant", "prepare_grant_revocation"}

@@ -44,9 +44,12 @@ OPENS = {
         "register_key list_keys revoke_key prepare_passkey register_passkey list_passkeys "
         "revoke_passkey"
     ),
+    "grants:write": (
+        "prepare_grant enrol_grant list_grants get_grant prepare_grant_revocation revoke_grant"
+    ),
     "memory:read": "get_memory search_memory",
     "artifacts:write": "create_artifact delete_artifact",
-    "admin": "reset_keys list_audit_events revoke_tokens",
+    "admin": "reset_keys list_audit_events revoke_tokens suspend_grant",
 }
 
 

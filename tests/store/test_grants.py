@@ -200,14 +200,19 @@ async def test_every_use_is_found_again(store: Store, tenant: str) -> None:
     await talk.request(grant_replayed(first, ident, "call_0_0\0"), now=after(1))
     await other.request(grant_replayed(second, ident, "call_0_0"), now=after(2))
     await talk.request(grant_replayed(first, "grant_other", "call_1_0"), now=after(3))
+    asked = [ident, "grant_unused", "grant_other"]
     async with store.database.session(tenant) as session:
-        assert await session.grant_uses(ident, 10) == [
-            GrantUse(other.id, 3, second, "call_0_0", after(2)),
-            GrantUse(talk.id, 3, first, "call_0_0\0", after(1)),
-        ]
-        assert len(await session.grant_uses(ident, 1)) == 1
+        assert await session.grant_uses(asked, 10) == {
+            ident: (
+                GrantUse(other.id, 3, second, "call_0_0", after(2)),
+                GrantUse(talk.id, 3, first, "call_0_0\0", after(1)),
+            ),
+            "grant_other": (GrantUse(talk.id, 4, first, "call_1_0", after(3)),),
+        }
+        newest = await session.grant_uses(asked, 1)
+        assert [use.run_id for use in newest[ident]] == [second]
     async with store.database.session(f"{tenant} of others") as session:
-        assert await session.grant_uses(ident, 10) == []
+        assert await session.grant_uses(asked, 10) == {}
 
 
 async def test_grants_and_their_uses_equal_their_rebuild(

@@ -22,6 +22,7 @@ from app.service.caller import SCOPES
 from app.service.conversations import Conversations
 from app.service.development import DEVELOPMENT_ISSUER, DevelopmentIssuer, TokenOrder
 from app.service.event_log import EventLog
+from app.service.grants import Grants
 from app.service.hold import HoldGate
 from app.service.keys import Keys
 from app.service.mcp_servers import McpServers
@@ -224,6 +225,7 @@ def edge_of(
         questions=Questions(database=database, clock=clock, statements=statements),
         keys=Keys(clock, origins=PARTY.origins),
         passkeys=Passkeys(clock, statements, PARTY),
+        grants=Grants(clock, statements, catalogue=toolbox, origins=PARTY.origins),
         revocations=Revocations(clock),
         mcp_servers=servers,
         statements=statements,

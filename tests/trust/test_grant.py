@@ -23,12 +23,15 @@ from app.trust.grant import (
     lapse,
     read_evidence,
     read_signed,
+    verify_grant,
+    verify_revocation,
 )
+from app.trust.passkey import Passkey
 from app.trust.passkey_decision import read_passkey_decision
 from app.trust.refusal import Refused
-from tests.support.authenticator import Authenticator
+from tests.support.authenticator import RP_ID, UP, Authenticator
 from tests.trust.decisions import APPROVE
-from tests.trust.signer import compact
+from tests.trust.signer import b64, compact
 
 NOW = 1_795_953_600
 COVERAGE = Coverage(
@@ -169,3 +172,57 @@ def test_a_ceremony_is_good_for_ten_minutes() -> None:
     assert lapse(grant(), now=NOW + 601) == "the text to sign has expired"
     assert lapse(grant(), now=NOW - 60) is None
     assert lapse(grant(), now=NOW - 61) == "iat must be at most 60 seconds ahead"
+
+
+def passkey_of(secret: int = 11) -> Passkey:
+    authenticator = Authenticator.of(secret)
+    return Passkey(authenticator.credential_id, authenticator.cose(), RP_ID)
+
+
+def enrolled(**members: Any) -> bytes:
+    """What is kept of a grant that was signed; `members` are of its authenticator."""
+    return compact(Authenticator.of(11, **members).sign(GRANT))
+
+
+def holds(evidence: bytes, coverage: Coverage = COVERAGE, *, lasts_s: int = 3600) -> bool:
+    found = verify_grant(
+        evidence, passkey=passkey_of(), coverage=coverage, expires_at=NOW + lasts_s
+    )
+    return found is None
+
+
+def test_what_is_kept_of_a_grant_proves_it_for_good() -> None:
+    assert holds(enrolled())
+    assert holds(enrolled(origin="https://old.turngate.test"))
+
+
+def test_it_proves_no_other_grant() -> None:
+    assert not holds(enrolled(), replace(COVERAGE, capabilities=("mutate-external",)))
+    assert not holds(enrolled(), replace(COVERAGE, constraints=()))
+    assert not holds(enrolled(), lasts_s=3601)
+
+
+def test_it_proves_nothing_that_its_passkey_did_not_sign() -> None:
+    assert not holds(enrolled(flags=UP))
+    assert not holds(enrolled(client={"challenge": b64(bytes(32))}))
+    assert not holds(b"{}")
+    other = verify_grant(
+        enrolled(), passkey=passkey_of(12), coverage=COVERAGE, expires_at=NOW + 3600
+    )
+    assert isinstance(other, Refused)
+
+
+def revokes(evidence: bytes, coverage: Coverage = COVERAGE, *, grant_id: str = "grant_1") -> bool:
+    found = verify_revocation(evidence, passkey=passkey_of(), coverage=coverage, grant_id=grant_id)
+    return found is None
+
+
+def test_a_kept_revocation_proves_the_end_of_one_grant() -> None:
+    evidence = compact(signed(REVOCATION))
+    assert revokes(evidence)
+    assert not revokes(evidence, grant_id="grant_2")
+    assert not revokes(evidence, replace(COVERAGE, principal="bob"))
+    assert not revokes(evidence, replace(COVERAGE, tenant="umbrella"))
+    assert not revokes(evidence, replace(COVERAGE, tool="http_fetch"))
+    assert not revokes(enrolled())
+    assert not revokes(compact(Authenticator.of(12).sign(REVOCATION)))
