@@ -41,7 +41,8 @@ WHERE tenant = $1 AND principal = $2 AND reset_at IS NULL"""
 OF_LOG: Final = """
 SELECT * FROM passkeys
 WHERE tenant = $1 AND id IN (
-    SELECT data->>'key_id' FROM events WHERE conversation_id = $2 AND type = 'approval.decided')
+    SELECT coalesce(data->>'key_id', data->>'passkey_id') FROM events WHERE conversation_id = $2
+        AND type IN ('approval.decided', 'grant.enrolled', 'grant.revoked'))
 ORDER BY id"""
 
 

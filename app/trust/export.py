@@ -20,6 +20,7 @@ from app.trust.answer_evidence import AnswerEvidence
 from app.trust.chain import GENESIS, ChainRecord, verify_chain
 from app.trust.documents import match_model, read_model
 from app.trust.evidence import ApproverKey, ApproverPasskey, Evidence
+from app.trust.grant_evidence import GrantEvidence
 from app.trust.keys import P256Key, read_key_set, read_public_jwk
 from app.trust.mutation import Mutation, verify_mutation
 from app.trust.passkey import Passkey
@@ -47,7 +48,7 @@ class ExportedKey(_Line):
 
 
 class ExportedPasskey(_Line):
-    """An approver's passkey that the log's decisions name; its bytes are base64url."""
+    """A passkey that the log's decisions or grants name; its bytes are base64url."""
 
     id: str
     credential_id: str
@@ -181,7 +182,8 @@ def verify_export(lines: Iterable[bytes]) -> Report | Unreadable:
     answers = AnswerEvidence(header.tenant, header.conversation_id, own)
     passkeys = {each.id: _passkey(each) for each in header.passkeys}
     evidence = Evidence(header.tenant, keys, passkeys)
-    audit = _Audit(header.conversation_id, evidence, answers, own)
+    grants = GrantEvidence(header.tenant, passkeys, own)
+    audit = _Audit(header.conversation_id, evidence, answers, grants, own)
     findings = [found for at, line in enumerate(rest, 2) for found in audit.findings(at, line)]
     findings += audit.unsealed()
     return Report(len(audit.hashes), audit.evidence.decisions, findings)
@@ -194,6 +196,7 @@ class _Audit:
     conversation_id: str
     evidence: Evidence
     answers: AnswerEvidence
+    grants: GrantEvidence
     seal_keys: Mapping[str, P256Key]
     hashes: dict[int, bytes] = field(default_factory=dict)
     seq: int = 0
@@ -247,6 +250,8 @@ class _Audit:
                 return self._mutation_problem(event, mutated, record.private)
             case "question.asked" | "question.answered":
                 return self.answers.problem(event.type, event.data, record.private)
+            case "grant.enrolled" | "grant.revoked" | "grant.suspended":
+                return self.grants.problem(event.type, event.data, record.private)
             case _:
                 return self.evidence.problem(event.type, event.data, record.private)
 

@@ -177,14 +177,14 @@ def read_evidence(model: type[_P], evidence: bytes) -> Signable[_P] | Refused:
 
 def verify_grant(
     evidence: bytes, *, passkey: Passkey, coverage: Coverage, expires_at: int
-) -> Refused | None:
-    """Why the evidence is not the passkey's word for exactly that coverage, until then."""
+) -> GrantPayload | Refused:
+    """What was signed, if the evidence is the passkey's word for exactly that, until then."""
     read = read_evidence(GrantPayload, evidence)
     if isinstance(read, Refused):
         return read
     if (read.payload.coverage, read.payload.expires_at) != (coverage, expires_at):
         return Refused("the grant covers other than what was signed")
-    return verify_proof(read.proof, passkey=passkey, origins=None)
+    return verify_proof(read.proof, passkey=passkey, origins=None) or read.payload
 
 
 def verify_revocation(

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from app.cli.auditing import judged
 from app.log.queries import audit_scope
 from app.service.statements import Statements
 from app.store.rebuild import rebuild
+from app.store.stored_logs import StoredLogs
 from app.trust.statement import StatementKind
 from tests.api.test_agent_routes import audited
 from tests.support.api_world import problem
@@ -237,9 +239,17 @@ async def test_a_retry_with_its_key_is_answered_as_at_first(world: ApiWorld) -> 
     assert len(await live(world)) == 1
 
 
-async def test_grants_made_over_http_equal_their_rebuild(world: ApiWorld, dsn: str) -> None:
+async def test_grants_made_over_http_equal_their_rebuild_and_prove_themselves(
+    world: ApiWorld, dsn: str
+) -> None:
+    """`audit verify` judges the tenant's own log by the same code."""
     one, boss = await holder(world), world.person("boss", scopes=("admin",))
     first, second = await one.grant(constraints=[ORDERS]), await one.grant()
     await one.revoke(first["id"])
     answered(await boss.post(f"/v1/grants/{second['id']}/suspend"))
     assert await rebuild(dsn, tenant=world.tenant) == []
+    own_log = audit_scope(world.tenant).conversation_id
+    async with StoredLogs(world.store.pool).opened(own_log) as log:
+        assert log is not None
+        assert [passkey.id for passkey in log.passkeys] == [one.passkey_id]
+        assert (await judged(log)).findings == []
