@@ -31,6 +31,8 @@ _ANY: Final = ("401", "403", "404", "406", "422", "429", "500", "503")
 # A route without a body reads one as well, and refuses all but a blank one.
 _SENT: Final = ("413", "415")
 _OPEN: Final = ("500", "503")
+# What only some places of artifacts can do.
+_PLACE_BOUND: Final = frozenset({"presign_artifact"})
 _NAMES: Final = {
     "401": "Unauthorized",
     "403": "Forbidden",
@@ -43,6 +45,7 @@ _NAMES: Final = {
     "422": "Invalid",
     "429": "TooMany",
     "500": "Internal",
+    "501": "Unsupported",
     "503": "Unavailable",
 }
 _PARAMETERS: Final[dict[str, dict[str, Any]]] = {
@@ -112,6 +115,8 @@ def _complete(operation: dict[str, Any], route: APIRoute) -> None:
     statuses = {*_ANY, *(() if reads else _SENT), *(("412",) if takes_tag else ())}
     if route.takes_key or "requestBody" in operation:
         statuses.add("409")
+    if route.operation_id in _PLACE_BOUND:
+        statuses.add("501")
     names = [*(["IdempotencyKey"] if route.takes_key else []), *route.headers]
     parameters.extend(_reference("parameters", name) for name in names)
     if not parameters:
