@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from app.runctx.front_matter import FrontMatterDefect, split_front_matter
@@ -43,7 +45,9 @@ BOMB = "a: &a [x]\nb: &b [*a, *a]\nc: [*b, *b]"
         ("a: \x01", "not YAML"),
         ("a: x\n...\nb: y", "not YAML"),
         ("a: " + "[" * 17 + "]" * 17, "nested deeper"),
-        ("a: " + "[" * 5000, "not YAML"),
+        ("a: " + "[" * 5000, "nested deeper"),
+        ('a: "\\ud800"', "a lone surrogate"),
+        ('"\\udc00": a', "a lone surrogate"),
         ("a: " + "x" * 16_384, "more than 16384 bytes"),
     ],
 )
@@ -56,3 +60,11 @@ def test_anything_but_plain_data_is_refused(front: str, problem: str) -> None:
 def test_a_text_without_front_matter_is_refused(text: str) -> None:
     with pytest.raises(FrontMatterDefect, match="two lines of ---"):
         split_front_matter(text)
+
+
+@pytest.mark.parametrize("opening", ["[", "{", "[a, ", "- ", "? "])
+def test_deep_nesting_is_refused_before_it_takes_time(opening: str) -> None:
+    began = time.process_time()
+    with pytest.raises(FrontMatterDefect, match="nested deeper"):
+        split_front_matter(f"---\na:\n {(opening * 8000)[:16_000]}\n---\n")
+    assert time.process_time() - began < 2
