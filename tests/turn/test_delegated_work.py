@@ -171,15 +171,13 @@ async def test_a208_of_two_stops_at_once_that_of_the_lowest_position_counts() ->
     class Stopping(MemoryJournal):
         @override
         async def record(self, *facts: Any) -> None:
-            for call_id in {
-                fact.payload.worker.call_id for fact in facts if _is_workers(fact.payload)
-            }:
-                if call_id == "call_1_1_1":
-                    second_stopped.set()
-                else:
-                    await second_stopped.wait()
-                raise Stopped(call_id)
-            await super().record(*facts)
+            stopped = [one.payload.worker.call_id for one in facts if _is_workers(one.payload)]
+            if not stopped:
+                return await super().record(*facts)
+            if stopped[0] == "call_1_1_1":
+                second_stopped.set()
+            await second_stopped.wait()
+            raise Stopped(stopped[0])
 
     workers = [worker("researcher", []), worker("writer", [])]
     world = World([reply(delegated("d1", "researcher"), delegated("d2", "writer", position=1))])
