@@ -10,6 +10,7 @@ from sqlalchemy.pool import NullPool
 
 from alembic import context
 from app.store.connections import connect
+from app.store.row_security import WIDEN
 from app.store.tables import metadata
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 # Only a database with pgvector has it, and SQLAlchemy knows no type for its column.
 UNDESCRIBED = "memory_vectors"
+
+_CAN_SECURE = "SELECT to_regproc('secure_tenant_tables') IS NOT NULL"
 
 
 def run(connection: Connection) -> None:
@@ -30,7 +33,11 @@ def run(connection: Connection) -> None:
         include_name=lambda name, kind, _: (kind, name) != ("table", UNDESCRIBED),
     )
     with context.begin_transaction():
+        # A plain owner is bound by row-level security as well, and migrates what is everybody's.
+        connection.exec_driver_sql(WIDEN)
         context.run_migrations()
+        if connection.exec_driver_sql(_CAN_SECURE).scalar():
+            connection.exec_driver_sql("SELECT secure_tenant_tables()")
 
 
 async def connect_and_run(dsn: str) -> None:

@@ -58,7 +58,7 @@ from app.service.tool_listing import ToolListing
 from app.service.wakeups import Wakeups
 from app.settings import Environment, Settings
 from app.store.bucket import BucketPlace
-from app.store.migrations import migrate as migrate_database
+from app.store.migrations import migrate as migrate_tables
 from app.store.open import Store, open_bucket
 from app.store.private_file import kept
 from app.store.whereabouts import running_database
@@ -108,7 +108,7 @@ async def open_database(settings: Settings, *, migrate: bool) -> AsyncIterator[s
     """The DSN of the database: the one of the settings, or the embedded one, started."""
     async with running_database(settings.database_url, data_dir=settings.data_dir) as dsn:
         if migrate:
-            await migrate_database(settings.database_direct_url or dsn)
+            await migrate_tables(settings.database_owner_url or settings.database_direct_url or dsn)
         yield dsn
 
 

@@ -83,6 +83,9 @@ class Settings(BaseSettings):
     database_direct_url: str | None = Field(
         None, description="The database itself, where TURNGATE_DATABASE_URL is a pooler's address"
     )
+    database_owner_url: str | None = Field(
+        None, description="The login that migrates, where the one of the others owns nothing"
+    )
     jwt_issuer: str | None = Field(None, description="Issuer of access tokens (iss)")
     jwt_audience: str = Field("turngate", description="Audience of access tokens (aud)")
     jwt_jwks: str | None = Field(

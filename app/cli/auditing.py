@@ -11,7 +11,7 @@ from shutil import copyfileobj
 from tempfile import TemporaryFile
 from typing import IO, TYPE_CHECKING
 
-from app.store.connections import open_pool
+from app.store.row_security import EveryTenant
 from app.store.stored_logs import StoredLogs
 from app.store.whereabouts import running_database
 from app.trust.chain import GENESIS
@@ -108,8 +108,8 @@ async def _write(log: StoredLog, output: IO[bytes]) -> list[Finding]:
 @asynccontextmanager
 async def _logs(settings: Settings) -> AsyncIterator[StoredLogs]:
     async with running_database(settings.database_url, data_dir=settings.data_dir) as dsn:
-        pool = await open_pool(dsn, largest=2)
+        everyone = await EveryTenant.open(dsn, largest=2)
         try:
-            yield StoredLogs(pool)
+            yield StoredLogs(everyone)
         finally:
-            await pool.close()
+            await everyone.pool.close()

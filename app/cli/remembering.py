@@ -14,13 +14,14 @@ from app.store.folding import Folding
 from app.store.memories import StoreMemories
 from app.store.missed_turns import missed_turns
 from app.store.recall import StoreRecall
+from app.store.row_security import EveryTenant, OneTenant
 from app.store.sessions import StoreSession
+from app.store.texts import escape
 from app.store.whereabouts import running_database
 
 if TYPE_CHECKING:
     from app.runctx.ports import Summarizer
     from app.settings import Settings
-    from app.store.connections import Pool
 
 
 async def remember_anew(settings: Settings) -> tuple[int, int]:
@@ -33,16 +34,20 @@ async def remember_anew(settings: Settings) -> tuple[int, int]:
         open_embedder(settings) as embedder,
         await open_pool(dsn) as pool,
     ):
-        recall = await StoreRecall.made(pool, embedder)
-        memories = StoreMemories(pool, recall, Folding(pool, _nobody))
-        missed = await _missed(pool, memories, since=_kept_since(settings.memory_retention_days))
-        return missed, await recall.rebuild()
+        everyone = await EveryTenant.open(dsn, largest=1)
+        async with everyone.pool:
+            recall = await StoreRecall.made(pool, embedder)
+            memories = StoreMemories(pool, recall, Folding(pool, everyone, _nobody))
+            since = _kept_since(settings.memory_retention_days)
+            missed = await _missed(everyone, memories, since=since)
+            return missed, await recall.rebuild(everyone)
 
 
-async def _missed(pool: Pool, memories: StoreMemories, *, since: datetime) -> int:
+async def _missed(everyone: EveryTenant, memories: StoreMemories, *, since: datetime) -> int:
     stored = 0
-    for tenant, run_id in await missed_turns(pool, since=since):
-        stored += await remember_now(StoreSession(pool, tenant), memories, run_id)
+    for tenant, run_id in await missed_turns(everyone, since=since):
+        rows = OneTenant(memories.pool, escape(tenant))
+        stored += await remember_now(StoreSession(rows, tenant), memories, run_id)
     return stored
 
 

@@ -20,7 +20,8 @@ It decides nothing: what is written was decided in `service`. Where to look:
 - runs to be driven: `ready` says which is next, `wakes` enqueues it, `own_wakes` are those that
   do not leave the process
 - the schema: `tables` with `tables_log`, `tables_runs`, `tables_access`, `tables_grants`,
-  `tables_memory` and `table_base`, and `migrations`; `texts` is how text is kept
+  `tables_memory` and `table_base`, and `migrations`; `row_security` says whose rows a statement
+  sees; `texts` is how text is kept
 - the server: `whereabouts`, `connections`, `poolers`, and the embedded one in `embedded`,
   `embedded_host` and `embedded_keeper`; `private_file` keeps the keys of this machine
 """

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -21,6 +20,7 @@ from app.store.append import Answer, Outcome, later_rounds, write, write_later_r
 from app.store.connections import LOST, PASSING
 from app.store.numbering import UnderLease, numbered
 from app.store.ready import READY_AMONG
+from app.store.row_security import every_tenant
 from app.store.tails import read_tails
 from app.store.wakes import enqueue_wakes
 
@@ -154,8 +154,8 @@ class Appender:
             connection = await lane.get()
             batches: list[Batch] = []
             try:
-                batches = await self._numbered(connection, group, crowded)
-                answers = await _commit(connection, batches)
+                batches = await self._numbered(lane, group, crowded)
+                answers = await _commit(connection, batches, is_pooled=lane.is_pooled)
             except LOST:
                 lane.drop()
                 answers = await _ask_the_log(lane, batches)
@@ -168,12 +168,14 @@ class Appender:
             self._settle(group, batches, answers, crowded)
 
     async def _numbered(
-        self, connection: Connection, group: _Group, crowded: set[str]
+        self, lane: SteadyConnection, group: _Group, crowded: set[str]
     ) -> list[Batch]:
         """The group's batches on the known tails; a conversation that is not there is answered."""
         unknown = [key for key in group if self._tails.get(key) is None]
         if unknown:
-            found = await read_tails(connection, unknown)
+            connection = await lane.get()
+            async with every_tenant(connection, is_pooled=lane.is_pooled):
+                found = await read_tails(connection, unknown)
             for conversation_id, seen in found.items():
                 self._tails.see(conversation_id, seen)
             for key in set(unknown) - found.keys():
@@ -245,13 +247,16 @@ class Appender:
         asyncio.get_running_loop().call_later(BUSY_WAIT_S, back)
 
 
-async def _commit(connection: Connection, batches: list[Batch]) -> dict[str, Answer]:
+async def _commit(
+    connection: Connection, batches: list[Batch], *, is_pooled: bool
+) -> dict[str, Answer]:
     """Write the batches; a transaction of its own only where one statement does not do."""
     if not batches:
         return {}
     later = later_rounds(batches)
     waking = [b.conversation_id for b in batches if b.lease.releases and b.lease.lone_run is None]
-    async with connection.transaction() if later or waking else nullcontext():
+    as_one = bool(later or waking)
+    async with every_tenant(connection, is_pooled=is_pooled, as_one=as_one):
         answers = await write(connection, batches)
         done = [key for key, answer in answers.items() if answer.outcome is Outcome.DONE]
         await write_later_rounds(connection, done, later)
@@ -273,17 +278,18 @@ async def _ask_the_log(lane: SteadyConnection, batches: list[Batch]) -> dict[str
     while len(answers) < len(batches):
         connection = await lane.get()
         try:
-            if lane.is_pooled:
-                await connection.execute(_SETTLED, ids)
-            tails = await read_tails(connection, ids)
-            for batch in batches:
-                found = await connection.fetchval(
-                    _COMMITTED, batch.conversation_id, batch.after.seq
-                )
-                is_there = bool(batch.events) and found == batch.after.hash
-                outcome = Outcome.DONE if is_there else Outcome.MOVED
-                tail = tails.get(batch.conversation_id)
-                answers[batch.conversation_id] = Answer(outcome, tail)
+            async with every_tenant(connection, is_pooled=lane.is_pooled):
+                if lane.is_pooled:
+                    await connection.execute(_SETTLED, ids)
+                tails = await read_tails(connection, ids)
+                for batch in batches:
+                    found = await connection.fetchval(
+                        _COMMITTED, batch.conversation_id, batch.after.seq
+                    )
+                    is_there = bool(batch.events) and found == batch.after.hash
+                    outcome = Outcome.DONE if is_there else Outcome.MOVED
+                    tail = tails.get(batch.conversation_id)
+                    answers[batch.conversation_id] = Answer(outcome, tail)
         except (*LOST, *PASSING):
             lane.drop()
             answers.clear()

@@ -23,7 +23,8 @@ from app.policy.taint import Trust
 from app.runctx.mime import served_type, sniffed
 from app.runctx.shapes import ArtifactRef
 from app.store import leftovers
-from app.store.connections import borrowed, storing
+from app.store.connections import storing
+from app.store.row_security import OneTenant
 from app.store.texts import escape, unescape
 
 if TYPE_CHECKING:
@@ -32,7 +33,8 @@ if TYPE_CHECKING:
     from app.log.queries import Page
     from app.runctx.shapes import NewArtifact
     from app.store.bucket import Bucket
-    from app.store.connections import Connection, Reader
+    from app.store.connections import Connection, Pool
+    from app.store.row_security import Reader
 
 _COLUMNS: Final = """id, tenant, principal, conversation_id, namespace, sha256, mime, sniffed,
     size_bytes, filename, tool, run_id, stored_by, trust, created_at"""
@@ -74,10 +76,10 @@ log = structlog.get_logger(__name__)
 
 
 class StoreArtifacts:
-    """Artifacts over a pool, or over a transaction's connection, and perhaps over a bucket."""
+    """Artifacts over a pool, or a tenant's rows or transaction, and perhaps over a bucket."""
 
-    def __init__(self, reader: Reader, bucket: Bucket | None = None) -> None:
-        self._reader = reader
+    def __init__(self, source: Pool | Reader, bucket: Bucket | None = None) -> None:
+        self._source = source
         self._bucket = bucket
 
     async def put(self, identity: Identity, new: NewArtifact) -> tuple[ArtifactRef, bool]:
@@ -94,7 +96,7 @@ class StoreArtifacts:
         if self._bucket is None:
             return
         with storing():
-            await leftovers.note(self._reader, tenant, new.id)
+            await leftovers.note(self._rows(tenant), tenant, new.id)
         kind = served_type(new.mime, await asyncio.to_thread(sniffed, new.content))
         await self._bucket.put(new.id, new.content, media_type=kind)
 
@@ -103,26 +105,25 @@ class StoreArtifacts:
         scope = _scope(identity)
         looked_at = await asyncio.to_thread(_looked_at, new.content)
         row = (*scope, *_columns(new, looked_at, run=identity.run))
-        if self._bucket is None:
-            with storing():
-                return _kept(await self._reader.fetch(_PUT, *row, new.content), new)
-        async with _as_one(self._reader) as connection:
-            ref, is_new = _kept(await connection.fetch(_PUT, *row, None), new)
-            await leftovers.settle(connection, new.id, is_kept=is_new)
+        content = new.content if self._bucket is None else None
+        async with _as_one(self._rows(scope[0])) as connection:
+            ref, is_new = _kept(await connection.fetch(_PUT, *row, content), new)
+            if self._bucket is not None:
+                await leftovers.settle(connection, new.id, is_kept=is_new)
         return ref, is_new
 
     async def get_ref(self, identity: Identity, artifact_id: str) -> ArtifactRef | None:
         """The file without its bytes."""
         scope = _scope(identity)
         with storing():
-            row = await self._reader.fetchrow(_REF, *scope, escape(artifact_id))
+            row = await self._rows(scope[0]).fetchrow(_REF, *scope, escape(artifact_id))
         return None if row is None else _ref(row)
 
     async def get(self, identity: Identity, artifact_id: str) -> bytes | None:
         """The bytes. Raises ArtifactCorrupt if they are not those that were kept."""
         scope = _scope(identity)
         with storing():
-            row = await self._reader.fetchrow(_CONTENT, *scope, escape(artifact_id))
+            row = await self._rows(scope[0]).fetchrow(_CONTENT, *scope, escape(artifact_id))
         if row is None:
             return None
         content: bytes | None = row["content"]
@@ -138,7 +139,7 @@ class StoreArtifacts:
         if self._bucket is None:
             return None
         with storing():
-            is_there = await self._reader.fetchval(_IN_BUCKET, *scope, escape(artifact_id))
+            is_there = await self._rows(scope[0]).fetchval(_IN_BUCKET, *scope, escape(artifact_id))
         return await self._bucket.presigned(artifact_id, seconds=seconds) if is_there else None
 
     async def exists(self, identity: Identity, artifact_id: str) -> bool:
@@ -149,7 +150,7 @@ class StoreArtifacts:
         """Let go of a file; of one that is not there as well."""
         scope = _scope(identity)
         with storing():
-            await self._reader.execute(_DELETE, *scope, escape(artifact_id))
+            await self._rows(scope[0]).execute(_DELETE, *scope, escape(artifact_id))
 
     async def aclose(self) -> None:
         """Nothing of it outlives a call; connections are the pool's."""
@@ -157,7 +158,9 @@ class StoreArtifacts:
     async def find(self, tenant: str, artifact_id: str) -> ArtifactRef | None:
         """The tenant's file of that id; whether it is in reach is the caller's business."""
         with storing():
-            row = await self._reader.fetchrow(_FIND, escape(tenant), escape(artifact_id))
+            row = await self._rows(escape(tenant)).fetchrow(
+                _FIND, escape(tenant), escape(artifact_id)
+            )
         return None if row is None else _ref(row)
 
     async def page(self, tenant: str, conversation_id: str, page: Page) -> list[ArtifactRef]:
@@ -165,15 +168,19 @@ class StoreArtifacts:
         before = None if page.before is None else escape(page.before)
         where = (escape(tenant), escape(conversation_id))
         with storing():
-            rows = await self._reader.fetch(_PAGE, *where, before, page.limit)
+            rows = await self._rows(where[0]).fetch(_PAGE, *where, before, page.limit)
         return [_ref(row) for row in rows]
 
     async def list(self, identity: Identity) -> list[ArtifactRef]:
         """The session's files, newest first, those of one moment by id."""
         scope = _scope(identity)
         with storing():
-            rows = await self._reader.fetch(_LIST, *scope)
+            rows = await self._rows(scope[0]).fetch(_LIST, *scope)
         return [_ref(row) for row in rows]
+
+    def _rows(self, tenant: str) -> Reader:
+        source = self._source
+        return OneTenant(source, tenant) if isinstance(source, asyncpg.Pool) else source
 
     def _reachable(self) -> Bucket:
         if self._bucket is None:
@@ -193,13 +200,12 @@ def _scope(identity: Identity) -> tuple[str, str, str]:
 @asynccontextmanager
 async def _as_one(reader: Reader) -> AsyncIterator[Connection]:
     """A transaction, or a part of the one that there is. Raises StoreUnavailable."""
-    if isinstance(reader, asyncpg.Pool):
-        async with borrowed(reader) as connection, connection.transaction():
+    if isinstance(reader, OneTenant):
+        async with reader.transaction() as connection:
             yield connection
     else:
         with storing():
-            async with reader.transaction():
-                yield reader
+            yield reader
 
 
 def _columns(new: NewArtifact, looked_at: tuple[str, str], *, run: str) -> tuple[object, ...]:

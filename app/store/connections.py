@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     Connection = asyncpg.Connection[asyncpg.Record] | PoolConnectionProxy[asyncpg.Record]
     Pool = asyncpg.Pool[asyncpg.Record]
-    Reader = Connection | Pool
 
 POOL_SIZE: Final = 10
 LOCK_TIMEOUT_S: Final = 10
@@ -53,7 +52,7 @@ PASSING: Final = (
 
 # What a pooler keeps for each of its clients.
 _KEPT: Final = {"application_name": "turngate", "timezone": "UTC"}
-_SESSION: Final = {
+SESSION: Final = {
     **_KEPT,
     "lock_timeout": f"{LOCK_TIMEOUT_S}s",
     # A request that hangs with a conversation locked must not hold it for ever.
@@ -62,9 +61,9 @@ _SESSION: Final = {
 }
 # For connections with few statements, whose best plan does not depend on what they are about:
 # planning one of them anew takes as long as running it.
-_ROUTINE: Final = {**_SESSION, "plan_cache_mode": "force_generic_plan"}
+ROUTINE: Final = {**SESSION, "plan_cache_mode": "force_generic_plan"}
 # What is committed here may be forgotten by a crash of the server, and is only done again then.
-FORGETFUL: Final = {**_ROUTINE, "synchronous_commit": "off"}
+FORGETFUL: Final = {**ROUTINE, "synchronous_commit": "off"}
 
 
 async def _keep_as_it_is(_: Any) -> None:
@@ -72,7 +71,7 @@ async def _keep_as_it_is(_: Any) -> None:
 
 
 async def open_pool(
-    dsn: str, *, largest: int = POOL_SIZE, settings: Mapping[str, str] = _SESSION
+    dsn: str, *, largest: int = POOL_SIZE, settings: Mapping[str, str] = SESSION
 ) -> Pool:
     """A pool of request connections. Raises StoreUnavailable."""
     try:
@@ -84,7 +83,7 @@ async def open_pool(
 
 
 async def connect(
-    dsn: str, *, settings: Mapping[str, str] = _SESSION
+    dsn: str, *, settings: Mapping[str, str] = SESSION
 ) -> asyncpg.Connection[asyncpg.Record]:
     """One connection outside of the pools. Raises StoreUnavailable."""
     try:
@@ -136,8 +135,9 @@ class SteadyConnection:
     before the next one is handed out; not behind a pooler, where it is somebody else's by then.
     """
 
-    def __init__(self, dsn: str) -> None:
+    def __init__(self, dsn: str, *, settings: Mapping[str, str] = ROUTINE) -> None:
         self._dsn = dsn
+        self._settings = settings
         self.is_pooled = address_of(dsn).is_pooled
         self._open: asyncpg.Connection[asyncpg.Record] | None = None
         self._session: asyncpg.Record | None = None
@@ -170,13 +170,16 @@ class SteadyConnection:
             self._open = None
 
     async def _connected(self) -> asyncpg.Connection[asyncpg.Record]:
-        connection = await connect(self._dsn, settings=_ROUTINE)
+        connection = await connect(self._dsn, settings=self._settings)
         if self.is_pooled:
             return connection
         try:
+            # To know and to end a session is its login's right, whatever role serves there.
+            await connection.execute("SET ROLE NONE")
             if self._session is not None:
                 await connection.execute(_END, *self._session)
             self._session = await connection.fetchrow(_WHO)
+            await connection.execute("RESET ROLE")
         except BaseException:
             connection.terminate()
             raise

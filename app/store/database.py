@@ -10,7 +10,9 @@ import asyncpg
 from app.errors import StoreUnavailable
 from app.store.connections import LOST, PASSING, borrowed
 from app.store.migrations import HEAD
+from app.store.row_security import OneTenant
 from app.store.sessions import StoreSession
+from app.store.texts import escape
 from app.store.transactions import StoreTransaction
 
 if TYPE_CHECKING:
@@ -52,30 +54,29 @@ class StoreDatabase:
     async def session(self, tenant: str) -> AsyncIterator[StoreSession]:
         """Reads of the tenant; each takes a connection for itself alone."""
         try:
-            yield StoreSession(self._pool, tenant, self._bucket)
+            yield StoreSession(OneTenant(self._pool, escape(tenant)), tenant, self._bucket)
         except (*LOST, *PASSING) as error:
             raise StoreUnavailable(f"the database did not answer: {error}") from error
 
     @asynccontextmanager
     async def transaction(self, tenant: str) -> AsyncIterator[StoreTransaction]:
         """Writes of the tenant; they are committed when the block ends without an error."""
-        async with borrowed(self._pool) as connection:
-            async with connection.transaction():
-                transaction = StoreTransaction(
-                    connection,
-                    tenant,
-                    seal=self._seal,
-                    own_wakes=self._own_wakes,
-                    bucket=self._bucket,
-                )
-                yield transaction
-                if transaction.woken:
-                    self._own_wakes.expect(connection.get_server_pid())
-            for batch in transaction.written:
-                self._tails.see(batch.conversation_id, batch.after)
-                self._committed(batch.conversation_id, batch.events)
-            for wake in transaction.woken:
-                self._own_wakes.give(wake)
+        async with OneTenant(self._pool, escape(tenant)).transaction() as connection:
+            transaction = StoreTransaction(
+                connection,
+                tenant,
+                seal=self._seal,
+                own_wakes=self._own_wakes,
+                bucket=self._bucket,
+            )
+            yield transaction
+            if transaction.woken:
+                self._own_wakes.expect(connection.get_server_pid())
+        for batch in transaction.written:
+            self._tails.see(batch.conversation_id, batch.after)
+            self._committed(batch.conversation_id, batch.events)
+        for wake in transaction.woken:
+            self._own_wakes.give(wake)
 
     async def ready(self) -> Mapping[str, object]:
         """Facts for the readiness probe; raises StoreUnavailable when the database is not there."""

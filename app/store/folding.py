@@ -18,8 +18,9 @@ from app.errors import StoreUnavailable
 from app.policy.taint import Trust
 from app.runctx.memory import Health
 from app.store import memory_state, memory_turns
-from app.store.connections import borrowed
+from app.store.connections import storing
 from app.store.memory_state import CLAIM_S
+from app.store.row_security import OneTenant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from app.store.connections import Pool
     from app.store.memory_state import FoldClaim
     from app.store.memory_turns import Scope
+    from app.store.row_security import EveryTenant
 
 RANGES_AT_ONCE: Final = 8
 SESSIONS_A_TICK: Final = 16
@@ -52,9 +54,14 @@ class Folding:
     """Owns the tasks that summarise; `summarizer_of` a model says who does it."""
 
     def __init__(
-        self, pool: Pool, summarizer_of: Callable[[str], Summarizer], times: FoldTimes = _TIMES
+        self,
+        pool: Pool,
+        everyone: EveryTenant,
+        summarizer_of: Callable[[str], Summarizer],
+        times: FoldTimes = _TIMES,
     ) -> None:
         self._pool = pool
+        self._everyone = everyone
         self._summarizer_of = summarizer_of
         self._times = times
         self._tasks: asyncio.TaskGroup | None = None
@@ -87,7 +94,7 @@ class Folding:
         """Take the oldest range of each session that waits, and fold it."""
         waiting: Sequence[Scope] = ()
         with _left_to_the_next_tick():
-            async with borrowed(self._pool) as connection:
+            async with self._everyone.borrowed() as connection:
                 waiting = await memory_state.waiting(
                     connection, claim_s=self.claim_s, most=SESSIONS_A_TICK
                 )
@@ -111,7 +118,7 @@ class Folding:
             await self.fold(claim)
 
     async def _taken(self, scope: Scope) -> FoldClaim | None:
-        async with borrowed(self._pool) as connection, connection.transaction():
+        async with OneTenant(self._pool, scope[0]).transaction() as connection:
             found = await memory_state.locked(connection, scope, claim_s=self.claim_s)
             if found is None or found.is_claimed or not found.rolling.pending:
                 return None
@@ -124,13 +131,14 @@ class Folding:
     async def _fold_one(self, claim: FoldClaim, *, goes_on: bool) -> FoldClaim | None:
         """Fold a range; the claim on the next one, if this process is to go on."""
         oldest, prior = claim.rolling.pending[0], claim.rolling
-        async with borrowed(self._pool) as connection:
-            turns = await memory_turns.between(connection, claim.scope, oldest.first, oldest.last)
+        rows = OneTenant(self._pool, claim.scope[0])
+        with storing():
+            turns = await memory_turns.between(rows, claim.scope, oldest.first, oldest.last)
         # What retention took before it was folded leaves the summary as it is.
         summary = await self._summary(claim, turns) if turns else prior.summary
         trust = max((turn.trust for turn in turns), default=Trust.UNSPECIFIED)
         following = None
-        async with borrowed(self._pool) as connection, connection.transaction():
+        async with rows.transaction() as connection:
             found = await memory_state.locked(connection, claim.scope)
             if found is None or found.claim != claim.token:
                 return None

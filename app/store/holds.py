@@ -9,12 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from app.log.holds import HoldRow
-from app.store.connections import borrowed
 from app.store.texts import escape, unescape
 
 if TYPE_CHECKING:
     from app.log.holds import HoldChanges
-    from app.store.connections import Pool
+    from app.store.row_security import EveryTenant
 
 _WRITE: Final = """
 INSERT INTO stream_holds AS held (
@@ -45,12 +44,12 @@ WHERE CASE WHEN demoted_at IS NULL THEN renewed_at > now() - interval '10 second
 class StoreHolds:
     """Writes and reads what the gates of all processes know."""
 
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
+    def __init__(self, everyone: EveryTenant) -> None:
+        self._everyone = everyone
 
     async def exchange(self, changes: HoldChanges) -> list[HoldRow]:
         """Write changes, then read all that counts. Raises StoreUnavailable."""
-        async with borrowed(self._pool) as connection:
+        async with self._everyone.borrowed() as connection:
             if changes.rows:
                 await connection.execute(_WRITE, *_columns(changes.rows))
             if changes.gone:

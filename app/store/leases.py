@@ -9,9 +9,10 @@ from app.ids import Identity
 from app.log.records import Lease
 from app.store import records
 from app.store.artifacts import StoreArtifacts
-from app.store.connections import borrowed
+from app.store.connections import storing
 from app.store.ready import ORDER
-from app.store.texts import unescape
+from app.store.row_security import OneTenant
+from app.store.texts import escape, unescape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from app.store.appender import Appender
     from app.store.bucket import Bucket
     from app.store.connections import Pool
+    from app.store.row_security import EveryTenant
 
 # The claim locks before it looks: one that does not wait for a worker that is just letting go would
 # find the lease taken, end, and leave the run to nobody. What else it looks at is as old as its
@@ -72,7 +74,7 @@ class StoreLeases:
     """The port `Leases`. What is claimed may be forgotten by a crash; what is kept may not."""
 
     def __init__(
-        self, forgetful: Pool, appender: Appender, pool: Pool, bucket: Bucket | None = None
+        self, forgetful: EveryTenant, appender: Appender, pool: Pool, bucket: Bucket | None = None
     ) -> None:
         self._bucket = bucket
         self._forgetful = forgetful
@@ -81,7 +83,7 @@ class StoreLeases:
 
     async def claim(self, conversation_id: str, *, owner: str, ttl_s: float) -> Lease | None:
         """Take the conversation if its lease is free or over and a run is ready; else None."""
-        async with borrowed(self._forgetful) as connection:
+        async with self._forgetful.borrowed() as connection:
             row = await connection.fetchrow(_CLAIM, conversation_id, owner, ttl_s)
             while row is not None and row["is_stale"]:
                 row = await connection.fetchrow(_CLAIM, conversation_id, owner, ttl_s)
@@ -98,7 +100,7 @@ class StoreLeases:
 
     async def renew(self, lease: Lease, *, ttl_s: float) -> None:
         """Prolong the lease. Raises LeaseLost."""
-        async with borrowed(self._forgetful) as connection:
+        async with self._forgetful.borrowed() as connection:
             renewed = await connection.fetchval(
                 _RENEW, lease.conversation_id, lease.generation, ttl_s
             )
@@ -126,8 +128,9 @@ class StoreLeases:
 
         A call's result cannot be had again: while the bucket is away it is kept in the database.
         """
-        async with borrowed(self._pool) as connection:
-            owner = await connection.fetchval(_OWNER, lease.conversation_id)
+        rows = OneTenant(self._pool, escape(lease.tenant))
+        with storing():
+            owner = await rows.fetchval(_OWNER, lease.conversation_id)
         scope = Identity(lease.tenant, unescape(owner), lease.conversation_id, lease.run.id)
         try:
             ref, _ = await StoreArtifacts(self._pool, self._bucket).put(scope, new)

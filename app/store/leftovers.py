@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from app.errors import StoreUnavailable
-from app.store.connections import borrowed
 
 if TYPE_CHECKING:
     from app.store.bucket import Bucket
-    from app.store.connections import Pool, Reader
+    from app.store.connections import Connection
+    from app.store.row_security import EveryTenant, Reader
 
 # Longer than any upload and the transaction after it may take.
 GRACE_S: Final = 3600
@@ -43,22 +43,22 @@ async def note(reader: Reader, tenant: str, key: str) -> None:
     await reader.execute(_NOTE, tenant, key, GRACE_S)
 
 
-async def settle(reader: Reader, key: str, *, is_kept: bool) -> None:
+async def settle(connection: Connection, key: str, *, is_kept: bool) -> None:
     """Take the object for an artifact, or leave it to the next sweep.
 
     Raises StoreUnavailable where it is not there to be taken, or not any more.
     """
     if not is_kept:
-        await reader.execute(_HURRY, key)
-    elif await reader.fetchval(_TAKE, key) is None:
+        await connection.execute(_HURRY, key)
+    elif await connection.fetchval(_TAKE, key) is None:
         raise StoreUnavailable("the bytes are not in the bucket")
 
 
 class Leftovers:
     """Owns the task that sweeps the bucket."""
 
-    def __init__(self, pool: Pool, bucket: Bucket, *, tick_s: float = TICK_S) -> None:
-        self._pool = pool
+    def __init__(self, everyone: EveryTenant, bucket: Bucket, *, tick_s: float = TICK_S) -> None:
+        self._everyone = everyone
         self._tick_s = tick_s
         self._bucket = bucket
 
@@ -73,7 +73,7 @@ class Leftovers:
 
     async def sweep(self) -> int:
         """Delete the objects that are due; how many there were. Raises StoreUnavailable."""
-        async with borrowed(self._pool) as connection, connection.transaction():
+        async with self._everyone.transaction() as connection:
             keys = [row["key"] for row in await connection.fetch(_DUE, MOST)]
             if keys:
                 await self._bucket.delete(keys)

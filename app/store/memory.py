@@ -6,7 +6,7 @@ way to remember, and is built for each run; `RecallOfTurns` is what adds the sea
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -21,16 +21,18 @@ from app.runctx.memory import (
     TurnWritten,
 )
 from app.store import memory_turns
-from app.store.connections import borrowed
+from app.store.connections import storing
+from app.store.row_security import OneTenant
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Iterator, Sequence
 
     from app.ids import Identity
     from app.runctx.memory import ConversationTurn, MemorySettings, RecallScope, SearchResult
     from app.store.connections import Connection, Pool
     from app.store.memory_state import FoldClaim
     from app.store.memory_turns import Scope
+    from app.store.row_security import Reader
 
 
 class RecallOfTurns(Protocol):
@@ -97,7 +99,7 @@ class StoreMemory:
         scope = self._scope(identity)
         if self._settings.strategy == "none":
             return LLMContextPatch(strategy="none")
-        async with borrowed(self._pool) as connection:
+        with self._reading(scope) as connection:
             window = await self._window(connection, scope)
         tokens = sum(map(memory_turns.turn_tokens, window))
         return LLMContextPatch(strategy="truncation", recent_turns=window, tokens=tokens)
@@ -124,7 +126,7 @@ class StoreMemory:
     async def health(self, identity: Identity) -> Health:
         """How the session's summaries are."""
         scope = self._scope(identity)
-        async with borrowed(self._pool) as connection:
+        with self._reading(scope) as connection:
             return await self._health(connection, scope)
 
     async def export_state(self, identity: Identity) -> MemoryState:
@@ -163,18 +165,23 @@ class StoreMemory:
             raise StoreClosed("this memory was closed")
         return scope
 
+    @contextmanager
+    def _reading(self, scope: Scope) -> Iterator[OneTenant]:
+        with storing():
+            yield OneTenant(self._pool, scope[0])
+
     @asynccontextmanager
     async def _changing(self, scope: Scope) -> AsyncIterator[Connection]:
-        async with borrowed(self._pool) as connection, connection.transaction():
+        async with OneTenant(self._pool, scope[0]).transaction() as connection:
             await memory_turns.hold(connection, scope)
             yield connection
 
-    async def _window(self, connection: Connection, scope: Scope) -> list[ConversationTurn]:
+    async def _window(self, connection: Reader, scope: Scope) -> list[ConversationTurn]:
         if self._settings.budget_tokens > 0:
             return await memory_turns.within(connection, scope, self._settings.budget_tokens)
         return [turn for _, turn in await memory_turns.newest(connection, scope)]
 
-    async def _health(self, connection: Connection, scope: Scope) -> Health:
+    async def _health(self, connection: Reader, scope: Scope) -> Health:
         """Without summaries there is nothing that could be ill."""
         del connection, scope
         return Health.HEALTHY

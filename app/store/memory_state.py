@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from app.store.connections import Connection
     from app.store.memory_turns import Scope
+    from app.store.row_security import Reader
 
 CLAIM_S: Final = 60.0
 
@@ -79,7 +80,7 @@ class FoldClaim:
 
 
 async def read(
-    connection: Connection, scope: Scope, *, claim_s: float = CLAIM_S
+    connection: Reader, scope: Scope, *, claim_s: float = CLAIM_S
 ) -> StoredRolling | None:
     """The state as it is now; None where nothing was ever remembered."""
     return _stored(await connection.fetchrow(_READ, *scope, claim_s))

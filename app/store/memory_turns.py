@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from app.ids import Identity
     from app.store.connections import Connection
+    from app.store.row_security import Reader
 
     Scope = tuple[str, str, str]
 
@@ -145,27 +146,25 @@ async def added(connection: Connection, scope: Scope, turn: ConversationTurn) ->
 
 
 async def newest(
-    connection: Connection, scope: Scope, *, most: int | None = None
+    connection: Reader, scope: Scope, *, most: int | None = None
 ) -> list[tuple[int, ConversationTurn]]:
     """The newest turns with their numbers, oldest first; without a bound all of them."""
     return _turns(await connection.fetch(_NEWEST, *scope, most))
 
 
-async def within(connection: Connection, scope: Scope, tokens: int) -> list[ConversationTurn]:
+async def within(connection: Reader, scope: Scope, tokens: int) -> list[ConversationTurn]:
     """The longest run of newest turns whose estimates sum to at most `tokens`, oldest first."""
     return [turn for _, turn in _turns(await connection.fetch(_WITHIN, *scope, tokens))]
 
 
 async def between(
-    connection: Connection, scope: Scope, first: int, last: int
+    connection: Reader, scope: Scope, first: int, last: int
 ) -> list[ConversationTurn]:
     """The turns of these numbers, both included, oldest first."""
     return [turn for _, turn in _turns(await connection.fetch(_RANGE, *scope, first, last))]
 
 
-async def count_between(
-    connection: Connection, scope: Scope, after: int, before: int | None
-) -> int:
+async def count_between(connection: Reader, scope: Scope, after: int, before: int | None) -> int:
     """How many turns lie between these numbers, which do not count; None is no bound."""
     found: int = await connection.fetchval(_COUNT, *scope, after, before)
     return found
@@ -178,7 +177,7 @@ async def embedded(connection: Connection, scope: Scope, turn_id: str, embedder:
 
 
 async def unindexed(
-    connection: Connection, owner: tuple[str, str], session: str | None, embedder: str
+    connection: Reader, owner: tuple[str, str], session: str | None, embedder: str
 ) -> int:
     """How many turns have text and no vector of the embedder; without a session, of all."""
     found: int = await connection.fetchval(_UNINDEXED, *owner, session, embedder)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import asyncpg
     from alembic.config import Config
 
-HEAD: Final = "0015"
+HEAD: Final = "0016"
 SCRIPTS: Final = Path(__file__).parents[2] / "alembic"
 
 # Held by a transaction, for behind a pooler nothing else lasts. Other replicas wait as long as it
@@ -38,6 +38,10 @@ _QUEUE_VERSION: Final = """
 SELECT d.description FROM pg_namespace n JOIN pg_description d
     ON d.objoid = n.oid AND d.classoid = 'pg_namespace'::regclass AND d.objsubid = 0
 WHERE n.nspname = $1"""
+# The role may have been made by somebody else after the tables were.
+_IS_SERVED: Final = """
+SELECT coalesce(bool_and(has_table_privilege(oid, 'conversations', 'SELECT')), true)
+FROM pg_roles WHERE rolname = 'turngate_service'"""
 
 
 # Nobody reads the queue's log of jobs, and nothing would ever delete it.
@@ -46,6 +50,15 @@ CREATE OR REPLACE FUNCTION tgq.keep_no_log() RETURNS trigger LANGUAGE plpgsql
     AS 'BEGIN RETURN NULL; END';
 CREATE OR REPLACE TRIGGER keep_no_log BEFORE INSERT ON tgq.pgqueuer_log
     FOR EACH ROW EXECUTE FUNCTION tgq.keep_no_log()"""
+
+_SERVE_THE_QUEUE: Final = """
+DO $$ BEGIN
+    IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'turngate_service') THEN
+        GRANT USAGE ON SCHEMA tgq TO turngate_service;
+        GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA tgq TO turngate_service;
+        GRANT USAGE ON ALL SEQUENCES IN SCHEMA tgq TO turngate_service;
+    END IF;
+END $$"""
 
 
 async def migrate(dsn: str) -> bool:
@@ -68,12 +81,13 @@ async def migrate(dsn: str) -> bool:
 
 
 async def is_current(connection: asyncpg.Connection[asyncpg.Record]) -> bool:
-    """Whether tables and queue are those of this release."""
+    """Whether tables and queue are those of this release, and its role may use them."""
     if not await connection.fetchval(_HAS_VERSIONS):
         return False
     tables = await connection.fetchval(_VERSION)
     queue = await connection.fetchval(_QUEUE_VERSION, SCHEMA)
-    return bool(tables == HEAD and queue == _queue_version())
+    is_here = tables == HEAD and queue == _queue_version()
+    return bool(is_here and await connection.fetchval(_IS_SERVED))
 
 
 def _upgrade_tables(dsn: str) -> None:
@@ -100,6 +114,7 @@ async def _upgrade_queue(connection: asyncpg.Connection[asyncpg.Record]) -> None
     else:
         await queue.install()
     await connection.execute(_KEEP_NO_JOB_LOG)
+    await connection.execute(_SERVE_THE_QUEUE)
     # A comment takes no parameter; the text is our own.
     await connection.execute(f"COMMENT ON SCHEMA {SCHEMA} IS '{_queue_version()}'")
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from app.store.connections import borrowed
 from app.store.texts import unescape
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from app.store.connections import Pool
+    from app.store.row_security import EveryTenant
 
 # The oldest first, for turns are numbered as they are stored.
 _MISSED: Final = """
@@ -23,8 +22,8 @@ WHERE events.type = 'memory.written' AND events.data->>'written' = 'false' AND e
 ORDER BY events.at, events.run_id"""
 
 
-async def missed_turns(pool: Pool, *, since: datetime) -> list[tuple[str, str]]:
+async def missed_turns(everyone: EveryTenant, *, since: datetime) -> list[tuple[str, str]]:
     """Tenant and id of each such run whose write failed then or later."""
-    async with borrowed(pool) as connection:
+    async with everyone.borrowed() as connection:
         rows = await connection.fetch(_MISSED, since)
     return [(unescape(row["tenant"]), unescape(row["run_id"])) for row in rows]

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Final
 from app.errors import Misconfigured
 from app.store.appender import LANES, Appender
 from app.store.artifacts import StoreArtifacts
-from app.store.connections import FORGETFUL, SteadyConnection, open_pool
+from app.store.connections import (
+    FORGETFUL,
+    ROUTINE,
+    SESSION,
+    SteadyConnection,
+    open_pool,
+)
 from app.store.database import StoreDatabase
 from app.store.folding import Folding
 from app.store.holds import StoreHolds
@@ -21,15 +27,17 @@ from app.store.own_wakes import OwnWakes
 from app.store.queue import StoreQueue
 from app.store.recall import StoreRecall
 from app.store.revocations import StoreRevocations
+from app.store.row_security import EVERY_TENANT, EveryTenant, OneTenant, service_role
 from app.store.service_keys import StoreServiceKeys
 from app.store.signals import StoreSignals
 from app.store.skills import StoreSkills
 from app.store.tails import Tails
+from app.store.texts import escape
 from app.store.tool_search import StoreToolSearch
 from app.store.workspace import StoreWorkspace
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Mapping
 
     from app.runctx.memory import MemorySettings
     from app.runctx.ports import Embedder, Summarizer
@@ -39,7 +47,7 @@ if TYPE_CHECKING:
     from app.store.numbering import Sealer
 
 CLOSE_S: Final = 2.0
-CLAIM_POOL: Final = 4
+EVERYONE_POOL: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +62,7 @@ class Store:
     service_keys: StoreServiceKeys
     revocations: StoreRevocations
     pool: Pool
+    everyone: EveryTenant
     folding: Folding | None = None
     recall: StoreRecall | None = None
     bucket: Bucket | None = None
@@ -74,7 +83,7 @@ class Store:
 
     def skills(self, tenant: str) -> StoreSkills:
         """The tenant's skills, as its runs see them."""
-        return StoreSkills(self.pool, tenant)
+        return StoreSkills(OneTenant(self.pool, escape(tenant)), tenant)
 
     def memory(self, settings: MemorySettings, *, model: str) -> StoreMemory:
         """What agents with these settings remember; `model` is their own.
@@ -111,36 +120,34 @@ class Store:
         have their bytes in the `bucket`. What a block raises is passed on as it is; appends that
         nobody has answered by the end of the block raise StoreUnavailable.
         """
-        lasting = direct or dsn
-        pool = await open_pool(dsn)
-        claiming = await open_pool(dsn, largest=CLAIM_POOL, settings=FORGETFUL)
-        lanes = [SteadyConnection(lasting) for _ in range(LANES)]
-        hinting = SteadyConnection(lasting)
+        links = await _Links.open(dsn, direct)
+        pool, everyone = links.pool, links.everyone
         tails = Tails()
         own_wakes = OwnWakes()
-        signals = StoreSignals(hinting, sender=process)
-        appender = Appender(lanes, tails, seal=seal, committed=signals.committed)
+        signals = StoreSignals(links.hinting, sender=process)
+        appender = Appender(links.lanes, tails, seal=seal, committed=signals.committed)
         database = StoreDatabase(
             pool, tails, seal=seal, own_wakes=own_wakes, committed=signals.committed, bucket=bucket
         )
-        folding = None if summarizer_of is None else Folding(pool, summarizer_of)
+        folding = None if summarizer_of is None else Folding(pool, everyone, summarizer_of)
         tasks = asyncio.TaskGroup()
         await tasks.__aenter__()
         running = [tasks.create_task(appender.run()), tasks.create_task(signals.run())]
         if folding is not None:
             running.append(tasks.create_task(folding.run()))
         if bucket is not None:
-            running.append(tasks.create_task(Leftovers(pool, bucket).run()))
+            running.append(tasks.create_task(Leftovers(everyone, bucket).run()))
         try:
             yield Store(
                 database=database,
-                leases=StoreLeases(claiming, appender, pool, bucket),
-                queue=StoreQueue(lasting, pool, own_wakes),
+                leases=StoreLeases(everyone, appender, pool, bucket),
+                queue=StoreQueue(direct or dsn, everyone, own_wakes, role=links.role),
                 signals=signals,
-                holds=StoreHolds(pool),
+                holds=StoreHolds(everyone),
                 service_keys=StoreServiceKeys(pool),
-                revocations=StoreRevocations(pool),
+                revocations=StoreRevocations(everyone),
                 pool=pool,
+                everyone=everyone,
                 folding=folding,
                 bucket=bucket,
             )
@@ -149,10 +156,37 @@ class Store:
                 task.cancel()
             await tasks.__aexit__(None, None, None)
             appender.close()
-            for connection in (*lanes, hinting):
-                await connection.close()
-            for each in (claiming, pool):
-                await _close(each)
+            await links.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Links:
+    """All connections of a store but its queue's; `role` is for the address of what lasts."""
+
+    pool: Pool
+    everyone: EveryTenant
+    lanes: list[SteadyConnection]
+    hinting: SteadyConnection
+    role: Mapping[str, str]
+
+    @staticmethod
+    async def open(dsn: str, direct: str | None) -> _Links:
+        role = await service_role(dsn)
+        lasting = role if direct is None else await service_role(direct)
+        pool = await open_pool(dsn, settings={**SESSION, **role})
+        forgetful = {**FORGETFUL, **role}
+        everyone = await EveryTenant.open(dsn, largest=EVERYONE_POOL, settings=forgetful)
+        steady = {**ROUTINE, **lasting, **EVERY_TENANT}
+        *lanes, hinting = [
+            SteadyConnection(direct or dsn, settings=steady) for _ in range(LANES + 1)
+        ]
+        return _Links(pool, everyone, lanes, hinting, lasting)
+
+    async def close(self) -> None:
+        for connection in (*self.lanes, self.hinting):
+            await connection.close()
+        for pool in (self.everyone.pool, self.pool):
+            await _close(pool)
 
 
 async def _close(pool: Pool) -> None:

@@ -20,14 +20,14 @@ from typing_extensions import override
 
 from app.errors import StoreUnavailable
 from app.store import memory_turns
-from app.store.connections import FORGETFUL, LOST, borrowed, open_pool
+from app.store.connections import FORGETFUL, LOST, open_pool
 from app.store.idempotency import KEY_LIFETIME
 from app.store.poolers import address_of
 from app.store.texts import unescape
 from app.store.wakes import ENTRYPOINT, forget_jobs, queries, queue_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine
+    from collections.abc import Awaitable, Callable, Coroutine, Mapping
     from datetime import datetime
 
     from pgqueuer.models import Job
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from app.store.connections import Pool
     from app.store.own_wakes import OwnWake, OwnWakes
+    from app.store.row_security import EveryTenant
 
 BATCH: Final = 20
 QUEUE_POOL: Final = 4
@@ -88,10 +89,13 @@ DELETE FROM nonces n USING old WHERE n.tenant = old.tenant AND n.nonce = old.non
 class StoreQueue:
     """The port `Queue`."""
 
-    def __init__(self, dsn: str, pool: Pool, own_wakes: OwnWakes) -> None:
+    def __init__(
+        self, dsn: str, everyone: EveryTenant, own_wakes: OwnWakes, *, role: Mapping[str, str]
+    ) -> None:
         self._dsn = dsn
-        self._pool = pool
+        self._everyone = everyone
         self._own_wakes = own_wakes
+        self._role = role
 
     async def work(
         self,
@@ -114,12 +118,12 @@ class StoreQueue:
 
         async with asyncio.TaskGroup() as tasks:
             running: set[asyncio.Task[None]] = set()
-            own = _OwnJobs(self._pool, handle, tasks)
+            own = _OwnJobs(self._everyone.pool, handle, tasks)
             manager = None
             try:
                 with self._own_wakes.taken(own.take, has_room=has_room):
                     while True:
-                        manager = _Manager(wake, concurrency, self._own_wakes)
+                        manager = _Manager(wake, concurrency, self._own_wakes, self._role)
                         running.add(tasks.create_task(manager.run(self._dsn)))
                         await manager.broken.wait()
                         await asyncio.sleep(REBUILD_S)
@@ -131,7 +135,7 @@ class StoreQueue:
 
     async def stranded(self) -> list[str]:
         """Conversations with a ready run and no live lease, for the recovery sweep."""
-        async with borrowed(self._pool) as connection:
+        async with self._everyone.borrowed() as connection:
             rows = await connection.fetch(_STRANDED, STRANDED)
         return [row["id"] for row in rows]
 
@@ -145,21 +149,21 @@ class StoreQueue:
 
     async def forget_answers(self, now: datetime, limit: int) -> None:
         """Remove idempotency keys of any tenant whose answer nobody may ask for any more."""
-        async with borrowed(self._pool) as connection:
+        async with self._everyone.borrowed() as connection:
             await connection.execute(_FORGET_ANSWERS, now - KEY_LIFETIME, limit)
 
     async def forget_nonces(self, limit: int) -> None:
         """Remove nonces of any tenant whose payload can no longer be accepted."""
-        async with borrowed(self._pool) as connection:
+        async with self._everyone.borrowed() as connection:
             await connection.execute(_FORGET_NONCES, limit)
 
     async def forget_memory(self, before: datetime, limit: int) -> None:
         """Remove turns of any tenant that were remembered before then; the last with summaries."""
-        async with borrowed(self._pool) as connection, connection.transaction():
+        async with self._everyone.transaction() as connection:
             await memory_turns.forget_old(connection, before, limit)
 
     async def _overdue(self, query: str, now: datetime, limit: int) -> list[tuple[str, str]]:
-        async with borrowed(self._pool) as connection:
+        async with self._everyone.borrowed() as connection:
             rows = await connection.fetch(query, now, limit)
         return [(unescape(row["tenant"]), row["id"]) for row in rows]
 
@@ -206,11 +210,16 @@ class _Manager:
     """
 
     def __init__(
-        self, wake: Callable[[Job], Awaitable[None]], concurrency: int, own_wakes: OwnWakes
+        self,
+        wake: Callable[[Job], Awaitable[None]],
+        concurrency: int,
+        own_wakes: OwnWakes,
+        role: Mapping[str, str],
     ) -> None:
         self.broken = asyncio.Event()
         self._wake = wake
         self._own_wakes = own_wakes
+        self._role = role
         self._batch = max(1, min(BATCH, concurrency // 2))
         self._most = max(concurrency, 2)
         self._manager: QueueManager | None = None
@@ -226,7 +235,7 @@ class _Manager:
         """Work until stopped or broken; jobs in hand are always waited for."""
         try:
             # A job that was picked or done and is not known to be is a second wake, and harmless.
-            pool = await open_pool(dsn, largest=QUEUE_POOL, settings=FORGETFUL)
+            pool = await open_pool(dsn, largest=QUEUE_POOL, settings={**FORGETFUL, **self._role})
         except StoreUnavailable:
             self.broken.set()
             return

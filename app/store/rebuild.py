@@ -17,11 +17,12 @@ from app.log.envelope import wire_time
 from app.store import records
 from app.store.append import write_later_rounds
 from app.store.changes import rounds
-from app.store.connections import connect
+from app.store.connections import SESSION, connect
 from app.store.numbering import Tail
 from app.store.poolers import address_of
 from app.store.projection_fact import Fact
 from app.store.projections import project
+from app.store.row_security import EVERY_TENANT, WIDEN, every_tenant
 from app.store.texts import escape
 
 if TYPE_CHECKING:
@@ -123,18 +124,20 @@ async def rebuild(
 
     Each conversation is compared on one snapshot, or repaired under its lock, so writers may go on.
     """
-    connection = await connect(dsn)
+    connection = await connect(dsn, settings={**SESSION, **EVERY_TENANT})
     try:
         names = (None if tenant is None else escape(tenant), conversation_id)
-        scope = await connection.fetch(_SCOPE, *names)
-        # Behind a pooler each conversation gets tables of its own: the next is in another session.
         is_pooled = address_of(dsn).is_pooled
+        async with every_tenant(connection, is_pooled=is_pooled):
+            scope = await connection.fetch(_SCOPE, *names)
+        # Behind a pooler each conversation gets tables of its own: the next is in another session.
         if not is_pooled:
             await _make_copies(connection, "DELETE ROWS")
         found: list[Difference] = []
         for row in scope:
             async with connection.transaction(isolation=None if repair else "repeatable_read"):
                 if is_pooled:
+                    await connection.execute(WIDEN)
                     await _make_copies(connection, "DROP")
                 found += await _rebuild_one(connection, row["id"], repair)
     finally:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Final
 from app.errors import Misconfigured
 from app.ids import Identity
 from app.runctx.memory import EmptyQuery, SearchResult, TurnHit
-from app.store.connections import borrowed
+from app.store.connections import storing
 from app.store.memory_turns import TURN_COLUMNS, embedded, scope_of, turn_of, unindexed
+from app.store.row_security import OneTenant
 from app.store.texts import escape, unescape
 from app.store.vectors import DEFAULT_TOP_K, StoreVectors
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from app.runctx.memory import ConversationTurn, RecallScope
     from app.runctx.ports import Embedder
     from app.store.connections import Connection, Pool
+    from app.store.row_security import EveryTenant, Reader
     from app.store.vectors import Near
 
 # A turn without a time is older than all that have one.
@@ -87,20 +89,22 @@ class StoreRecall:
         )
         return True
 
-    async def rebuild(self) -> int:
+    async def rebuild(self, everyone: EveryTenant) -> int:
         """Embed every turn that this embedder has not embedded; how many there were.
 
         A turn that is forgotten meanwhile is passed over. Raises EmbeddingFailed.
         """
         done, last = 0, ("", "")
-        while rows := await self._without_vector(last):
+        while rows := await self._without_vector(everyone, last):
             for row in rows:
                 last = (row["tenant"], row["turn_id"])
                 done += await self._embedded_anew(row)
         return done
 
-    async def _without_vector(self, last: tuple[str, str]) -> Sequence[asyncpg.Record]:
-        async with borrowed(self._pool) as connection:
+    async def _without_vector(
+        self, everyone: EveryTenant, last: tuple[str, str]
+    ) -> Sequence[asyncpg.Record]:
+        async with everyone.borrowed() as connection:
             return await connection.fetch(_WITHOUT_VECTOR, *last, self._embedder.id)
 
     async def _embedded_anew(self, row: asyncpg.Record) -> bool:
@@ -109,7 +113,7 @@ class StoreRecall:
         vector = await self.vector(owner, turn)
         if vector is None:
             return False
-        async with borrowed(self._pool) as connection, connection.transaction():
+        async with OneTenant(self._pool, row["tenant"]).transaction() as connection:
             return await self.keep(connection, owner, turn, vector)
 
     async def search(
@@ -123,16 +127,15 @@ class StoreRecall:
         near = await self._vectors.nearest(identity, vector, top_k=most, scope=scope)
         owner = escape(identity.tenant), escape(identity.user)
         session = escape(identity.session) if scope == "session" else None
-        async with borrowed(self._pool) as connection:
-            missing = await unindexed(connection, owner, session, self._embedder.id)
-            hits = await _hits(connection, owner, near)
+        rows = OneTenant(self._pool, owner[0])
+        with storing():
+            missing = await unindexed(rows, owner, session, self._embedder.id)
+            hits = await _hits(rows, owner, near)
         return SearchResult(hits, most, missing)
 
 
-async def _hits(
-    connection: Connection, owner: tuple[str, str], near: Sequence[Near]
-) -> list[TurnHit]:
+async def _hits(reader: Reader, owner: tuple[str, str], near: Sequence[Near]) -> list[TurnHit]:
     """The turns that were near, in that order, but those that were forgotten meanwhile."""
-    rows = await connection.fetch(_FOUND, *owner, [one.turn_id for one in near])
+    rows = await reader.fetch(_FOUND, *owner, [one.turn_id for one in near])
     turns = {row["turn_id"]: turn_of(row) for row in rows}
     return [TurnHit(turns[one.turn_id], one.score) for one in near if one.turn_id in turns]

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from app.log.revocations import Revocation
-from app.store.connections import borrowed
 from app.store.texts import escape, unescape
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from app.store.connections import Pool
+    from app.store.row_security import EveryTenant
 
 # A subject's later word stands: what was refused is never let in again.
 REVOKE: Final = """
@@ -32,8 +31,8 @@ def revoked(tenant: str, revocation: Revocation) -> tuple[str, str, str, datetim
 class StoreRevocations:
     """Reads what was revoked since the last time; the first time, all of it."""
 
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
+    def __init__(self, everyone: EveryTenant) -> None:
+        self._everyone = everyone
         self._seen: datetime | None = None
 
     async def news(self) -> list[Revocation]:
@@ -41,7 +40,7 @@ class StoreRevocations:
 
         Raises StoreUnavailable.
         """
-        async with borrowed(self._pool) as connection:
+        async with self._everyone.borrowed() as connection:
             rows = await connection.fetch(_SINCE, self._seen)
         if rows:
             self._seen = rows[-1]["at"]

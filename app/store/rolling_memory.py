@@ -12,8 +12,8 @@ from typing_extensions import override
 from app.runctx.memory import Health, LLMContextPatch, MemorySettings, MemoryState
 from app.runctx.rolling import Rolling
 from app.store import memory_state, memory_turns
-from app.store.connections import borrowed
 from app.store.memory import StoreMemory
+from app.store.row_security import SNAPSHOT, OneTenant
 from app.store.texts import unescape
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from app.store.memory import RecallOfTurns
     from app.store.memory_state import FoldClaim
     from app.store.memory_turns import Scope
+    from app.store.row_security import Reader
 
 WAIT_S: Final = 5.0
 _LOOK_S: Final = 0.05
@@ -53,10 +54,7 @@ class RollingMemory(StoreMemory):
         """Window and summary; a fold that is under way is waited for, though not for ever."""
         scope = self._scope(identity)
         await self._settled(scope)
-        async with (
-            borrowed(self._pool) as connection,
-            connection.transaction(isolation="repeatable_read", readonly=True),
-        ):
+        async with OneTenant(self._pool, scope[0]).transaction(SNAPSHOT) as connection:
             stored = await memory_state.read(connection, scope)
             newest = await memory_turns.newest(connection, scope, most=self._settings.recent_turns)
             rolling = Rolling() if stored is None else stored.rolling
@@ -78,14 +76,14 @@ class RollingMemory(StoreMemory):
         loop = asyncio.get_running_loop()
         until = loop.time() + self._wait_s
         while True:
-            async with borrowed(self._pool) as connection:
+            with self._reading(scope) as connection:
                 stored = await memory_state.read(connection, scope, claim_s=self._folding.claim_s)
             if stored is None or not stored.is_claimed or loop.time() >= until:
                 return
             await asyncio.sleep(_LOOK_S)
 
     @override
-    async def _health(self, connection: Connection, scope: Scope) -> Health:
+    async def _health(self, connection: Reader, scope: Scope) -> Health:
         stored = await memory_state.read(connection, scope)
         return Health.HEALTHY if stored is None else stored.rolling.health
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from app.runctx.shapes import ArtifactRef
     from app.runctx.skill import Skill, SkillCard
     from app.store.bucket import Bucket
-    from app.store.connections import Reader
+    from app.store.row_security import Reader
 
 _DELTAS: Final = frozenset({"text.delta", "reasoning.delta"})
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import asyncpg
 
     from app.ids import Identity
-    from app.store.connections import Reader
+    from app.store.row_security import Reader
 
 # What search looks at, and the most of each part that it sees.
 _SEEN_CHARS: Final = 65_536

@@ -16,7 +16,6 @@ import orjson
 
 from app.log.envelope import wire_time
 from app.policy.taint import Trust
-from app.store.connections import borrowed
 from app.store.passkeys import OF_LOG
 from app.store.service_keys import ALL as _SERVICE_KEYS
 from app.store.texts import searchable, unescape
@@ -29,7 +28,8 @@ if TYPE_CHECKING:
 
     import asyncpg
 
-    from app.store.connections import Connection, Pool
+    from app.store.connections import Connection
+    from app.store.row_security import EveryTenant
 
 _NAMES: Final = "SELECT id FROM conversations ORDER BY id"
 _LOG: Final = "SELECT tenant, head_seq, head_hash FROM conversations WHERE id = $1"
@@ -78,21 +78,20 @@ class StoredLog:
 class StoredLogs:
     """The logs of a database."""
 
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
+    def __init__(self, everyone: EveryTenant) -> None:
+        self._everyone = everyone
 
     async def names(self) -> list[str]:
         """The ids of all conversations, and of the tenants' own logs. Raises StoreUnavailable."""
-        async with borrowed(self._pool) as connection:
+        async with self._everyone.borrowed() as connection:
             return [row["id"] for row in await connection.fetch(_NAMES)]
 
     @asynccontextmanager
     async def opened(self, conversation_id: str) -> AsyncIterator[StoredLog | None]:
         """A log as it is now; None if there is none of that id. Raises StoreUnavailable."""
-        async with (
-            borrowed(self._pool) as connection,
-            connection.transaction(isolation="repeatable_read", readonly=True),
-        ):
+        async with self._everyone.transaction(
+            isolation="repeatable_read", readonly=True
+        ) as connection:
             row = await connection.fetchrow(_LOG, conversation_id)
             if row is None:
                 yield None

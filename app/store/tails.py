@@ -10,7 +10,7 @@ from app.store.numbering import Tail
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from app.store.connections import Reader
+    from app.store.connections import Connection
 
 TAILS: Final = 10_000
 
@@ -42,7 +42,7 @@ class Tails:
             self._tails.popitem(last=False)
 
 
-async def read_tails(reader: Reader, conversation_ids: Sequence[str]) -> dict[str, Tail]:
+async def read_tails(reader: Connection, conversation_ids: Sequence[str]) -> dict[str, Tail]:
     """The committed tails of those conversations that exist."""
     rows = await reader.fetch(_READ, conversation_ids)
     return {row["id"]: Tail.of(row) for row in rows}

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from app.errors import Misconfigured
 from app.runctx.memory import EmbedderMismatch
 from app.store.connections import borrowed, storing
+from app.store.row_security import OneTenant
 from app.store.texts import escape
 
 if TYPE_CHECKING:
@@ -52,15 +53,13 @@ CREATE TABLE IF NOT EXISTS memory_vectors (
 );
 CREATE INDEX IF NOT EXISTS ix_memory_vectors_scope ON memory_vectors
     (tenant, principal, conversation_id, embedder);
+PERFORM secure_tenant_tables();
 EXCEPTION WHEN insufficient_privilege THEN NULL;
 END $$"""
 _LOCK: Final = "SELECT pg_advisory_xact_lock(hashtextextended('turngate.vectors', 0))"
 
 # The embedder is written out, for a plan that knows it as a parameter finds no partial index.
-_INDEX: Final = """
-CREATE INDEX IF NOT EXISTS {name} ON memory_vectors
-    USING hnsw ((embedding::vector({dimension})) vector_cosine_ops)
-    WITH (m = 16, ef_construction = 64) WHERE embedder = {embedder}"""
+_INDEX: Final = "SELECT index_memory_vectors($1, $2, $3)"
 _PUT: Final = """
 INSERT INTO memory_vectors
     (tenant, turn_id, principal, conversation_id, at, embedder, embedding)
@@ -107,6 +106,7 @@ class StoreVectors:
         self._pool = pool
         self._embedder = embedder
         self._exact_rows = exact_rows
+        self._dimension = dimension
         self._literals = {"embedder": _quoted(embedder), "dimension": int(dimension)}
 
     async def make(self) -> None:
@@ -123,9 +123,8 @@ class StoreVectors:
             if not await connection.fetchval(_HAS_TABLE):
                 raise Misconfigured("memory by meaning needs the extension vector (pgvector)")
             await connection.execute(_LOCK)
-            await connection.execute(
-                _INDEX.format(name=f"ix_memory_vectors_{mark}", **self._literals)
-            )
+            name = f"ix_memory_vectors_{mark}"
+            await connection.execute(_INDEX, name, self._embedder, self._dimension)
 
     async def put(
         self,
@@ -155,29 +154,28 @@ class StoreVectors:
         """
         where, most = _scope(identity, scope), top_k if top_k > 0 else DEFAULT_TOP_K
         asked = (*where, _text(vector), most)
-        async with borrowed(self._pool) as connection:
-            rows = await connection.fetchval(_COUNT, *where, self._embedder, self._exact_rows + 1)
+        tenant = OneTenant(self._pool, where[0])
+        with storing():
+            rows = await tenant.fetchval(_COUNT, *where, self._embedder, self._exact_rows + 1)
             if rows == 0:
-                await self._require_none(connection, where)
+                await self._require_none(tenant, where)
                 return []
             found: Sequence[asyncpg.Record] = ()
             if rows > self._exact_rows:
-                found = await self._by_index(connection, asked, most)
+                found = await self._by_index(tenant, asked, most)
             if len(found) < min(most, rows):
-                found = await connection.fetch(_EXACT.format(**self._literals), *asked)
+                found = await tenant.fetch(_EXACT.format(**self._literals), *asked)
         return [Near(row["turn_id"], 1.0 - row["distance"]) for row in found]
 
     async def _by_index(
-        self, connection: Connection, asked: tuple[object, ...], most: int
+        self, tenant: OneTenant, asked: tuple[object, ...], most: int
     ) -> Sequence[asyncpg.Record]:
-        async with connection.transaction():
+        async with tenant.transaction() as connection:
             await connection.execute(_SCANNING, str(max(_LEAST_EF, 4 * most)))
             return await connection.fetch(_INDEXED.format(**self._literals), *asked)
 
-    async def _require_none(
-        self, connection: Connection, where: tuple[str, str, str | None]
-    ) -> None:
-        other = await connection.fetchval(_OTHER, *where)
+    async def _require_none(self, tenant: OneTenant, where: tuple[str, str, str | None]) -> None:
+        other = await tenant.fetchval(_OTHER, *where)
         if other is not None:
             raise EmbedderMismatch(self._embedder, other)
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from app.log.records import FileEntry, WorkspaceFile
 from app.store.artifacts import StoreArtifacts
-from app.store.connections import borrowed
+from app.store.connections import storing
+from app.store.row_security import OneTenant
 from app.store.texts import escape, unescape
 
 if TYPE_CHECKING:
@@ -72,20 +73,20 @@ class StoreWorkspace:
     """The workspaces of one tenant's conversations: the port `WorkspaceStore` of the tools."""
 
     def __init__(self, pool: Pool, tenant: str, bucket: Bucket | None = None) -> None:
-        self._pool = pool
         self._artifacts = StoreArtifacts(pool, bucket)
         self._tenant = escape(tenant)
+        self._rows = OneTenant(pool, self._tenant)
 
     async def list_files(self, conversation_id: str) -> list[FileEntry]:
         """The files in the order of their paths."""
-        async with borrowed(self._pool) as connection:
-            rows = await connection.fetch(_LIST, self._tenant, conversation_id)
+        with storing():
+            rows = await self._rows.fetch(_LIST, self._tenant, conversation_id)
         return [FileEntry(unescape(row["path"]), row["size"]) for row in rows]
 
     async def read_file(self, conversation_id: str, path: str) -> WorkspaceFile | None:
         """The file with its content."""
-        async with borrowed(self._pool) as connection:
-            row = await connection.fetchrow(_READ, self._tenant, conversation_id, escape(path))
+        with storing():
+            row = await self._rows.fetchrow(_READ, self._tenant, conversation_id, escape(path))
         if row is None:
             return None
         return WorkspaceFile(path, row["content"], row["trust"], row["updated_at"])
@@ -94,7 +95,7 @@ class StoreWorkspace:
         self, conversation_id: str, file: WorkspaceFile, *, max_total_bytes: int
     ) -> bool:
         """Create or replace; False, and nothing written, if all files together grew beyond that."""
-        async with borrowed(self._pool) as connection, connection.transaction():
+        async with self._rows.transaction() as connection:
             await connection.execute(_LOCK, conversation_id)
             written = await connection.fetchval(
                 _WRITE,
@@ -110,7 +111,7 @@ class StoreWorkspace:
 
     async def delete_file(self, conversation_id: str, path: str) -> bool:
         """Whether there was such a file."""
-        async with borrowed(self._pool) as connection:
+        async with self._rows.transaction() as connection:
             deleted = await connection.fetchval(
                 _DELETE, self._tenant, conversation_id, escape(path)
             )
@@ -127,7 +128,7 @@ class StoreWorkspace:
         """All of it, or, where all files together grew beyond that, nothing and False."""
         gone = [escape(path) for path in deleted]
         try:
-            async with borrowed(self._pool) as connection, connection.transaction():
+            async with self._rows.transaction() as connection:
                 await connection.execute(_LOCK, conversation_id)
                 await connection.execute(_DELETE_ALL, self._tenant, conversation_id, gone)
                 async for batch in _batches(written):
@@ -145,7 +146,7 @@ class StoreWorkspace:
         Their paths. Each keeps the tag of what was written into it.
         """
         within = [escape(place) for place in places]
-        async with borrowed(self._pool) as connection, connection.transaction():
+        async with self._rows.transaction() as connection:
             await connection.execute(_LOCK, target)
             await connection.execute(_EMPTY, self._tenant, target)
             rows = await connection.fetch(_COPY, self._tenant, source, target, within)

@@ -196,7 +196,7 @@ async def test_c71_a_file_of_another_user_s_scope_is_none_of_the_conversation(
     talk: Talk, world: ApiWorld
 ) -> None:
     image = await talk.file()
-    await world.store.pool.execute(
+    await world.store.everyone.pool.execute(
         "UPDATE artifacts SET principal = 'mallory' WHERE id = $1", image
     )
     async with world.edge.database.session(world.tenant) as session:

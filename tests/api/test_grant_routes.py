@@ -249,7 +249,7 @@ async def test_grants_made_over_http_equal_their_rebuild_and_prove_themselves(
     answered(await boss.post(f"/v1/grants/{second['id']}/suspend"))
     assert await rebuild(dsn, tenant=world.tenant) == []
     own_log = audit_scope(world.tenant).conversation_id
-    async with StoredLogs(world.store.pool).opened(own_log) as log:
+    async with StoredLogs(world.store.everyone).opened(own_log) as log:
         assert log is not None
         assert [passkey.id for passkey in log.passkeys] == [one.passkey_id]
         assert (await judged(log)).findings == []

@@ -317,7 +317,7 @@ async def test_the_worker_and_an_export_verify_it_again(world: ApiWorld) -> None
     assert (await drives.until_idle(alice, run))["status"] == "completed"
     [begun] = await data_of(alice, run, "tool.started")
     assert begun["covered_by"] == {"kind": "decision", "id": waiting["id"]}
-    async with StoredLogs(world.store.pool).opened(run["conversation_id"]) as log:
+    async with StoredLogs(world.store.everyone).opened(run["conversation_id"]) as log:
         assert log is not None
         report = await judged(log)
     assert (report.decisions, report.findings) == (1, [])

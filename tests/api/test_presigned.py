@@ -113,7 +113,7 @@ async def test_while_the_bucket_is_away_an_upload_is_503_and_may_be_sent_again(
 
 async def noted(world: ApiWorld) -> int:
     """How many objects of the tenant no artifact has taken."""
-    number: int = await world.store.pool.fetchval(
+    number: int = await world.store.everyone.pool.fetchval(
         "SELECT count(*) FROM artifact_leftovers WHERE tenant = $1", world.tenant
     )
     return number

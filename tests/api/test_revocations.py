@@ -74,7 +74,7 @@ async def test_a_revocation_reaches_no_other_tenant(streaming: Served) -> None:
 async def test_another_process_knows_what_was_revoked_before_it_began(streaming: Served) -> None:
     await revoke(streaming, sub="dave", before=before(streaming, 1))
     who = await streaming.edge.access._recognised(streaming.token("dave"))
-    fresh = RevokedTokens(StoreRevocations(streaming.store.pool), streaming.clock)
+    fresh = RevokedTokens(StoreRevocations(streaming.store.everyone), streaming.clock)
     assert not fresh.covers(who)
     async with fresh.running():
         assert fresh.covers(who)

@@ -10,6 +10,7 @@ import pytest
 from tests.api.test_skill_routes import body
 from tests.support.api_driver import KEY, ApiDriver, data_of, decide
 from tests.support.clock import PlayedClock
+from tests.support.postgres import as_owner
 from tests.support.recorded_script import RecordedScript, results_in
 
 if TYPE_CHECKING:
@@ -231,7 +232,9 @@ async def test_a_directory_that_cannot_be_read_ends_the_run_before_the_model_is_
 ) -> None:
     """C157, for skills."""
     await played.person.put("/v1/skills/deploy", body())
-    await world.store.pool.execute("UPDATE skills SET head = '[]' WHERE tenant = $1", world.tenant)
+    await world.store.everyone.pool.execute(
+        "UPDATE skills SET head = '[]' WHERE tenant = $1", world.tenant
+    )
     run = await played.run("say hi")
     assert (run["status"], run["error"]["code"]) == ("failed", "runtime_fetch_error")
     assert played.contexts == []
@@ -293,7 +296,7 @@ async def test_an_altered_context_ends_a_resumed_run_before_the_model_is_asked(
     await alice.put("/v1/skills/deploy", body())
     agent = {"tools": [*TOOLS, "clock_now"], "approval": {"clock_now": "ask"}}
     run = await played.run("call clock_now {}\n---\nsay done", **agent)
-    async with world.store.pool.acquire() as connection, connection.transaction():
+    async with as_owner(world.store) as connection, connection.transaction():
         await connection.execute("SET LOCAL session_replication_role = replica")
         await connection.execute(
             "UPDATE events SET private = private || ' ' WHERE run_id = $1 AND type = $2",

@@ -44,6 +44,7 @@ pytestmark = [
 
 _numbers = count(1)
 MARK = "&pgbouncer=true"
+LOGIN = "behind_pooler"
 JOB = 'call mutate {"to":"a"}\n---\nsay sent'
 SCOPES = "agents:write runs:write runs:read approvals:read approvals:decide keys:write"
 
@@ -54,6 +55,7 @@ class Addresses:
 
     direct: str
     pooled: str
+    owned: str
     database: str
     folder: Path
 
@@ -68,7 +70,7 @@ class Addresses:
     async def let_nobody_wait_for_ever(self) -> None:
         """What docs/operations.md asks of an operator."""
         for setting in ("lock_timeout = '10s'", "idle_in_transaction_session_timeout = '60s'"):
-            await self.run(f"ALTER ROLE postgres IN DATABASE {self.database} SET {setting}")
+            await self.run(f"ALTER ROLE {LOGIN} IN DATABASE {self.database} SET {setting}")
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +80,9 @@ def server() -> Iterator[tuple[str, Path]]:
         folder = Path(name)
         folder.chmod(0o711)
         with external_postgres(folder) as dsn:
+            outside = Addresses(dsn, "", "", "", folder)
+            asyncio.run(outside.run("CREATE ROLE turngate_service"))
+            asyncio.run(outside.run(f"CREATE ROLE {LOGIN} LOGIN IN ROLE turngate_service"))
             yield dsn, folder
 
 
@@ -86,12 +91,13 @@ def pooled(server: tuple[str, Path], *, round_robin: bool = True) -> Iterator[Ad
     """A database of one's own on the server, and a pooler before it."""
     dsn, folder = server
     name = f"pooled_{next(_numbers)}"
-    asyncio.run(Addresses(dsn, "", name, folder).run(f"CREATE DATABASE {name}"))
+    asyncio.run(Addresses(dsn, "", "", name, folder).run(f"CREATE DATABASE {name}"))
     direct = urlunsplit(urlsplit(dsn)._replace(path=f"/{name}"))
     place = folder / name
     place.mkdir()
-    with pgbouncer(direct, place, round_robin=round_robin) as address:
-        yield Addresses(direct, address, name, place)
+    with pgbouncer(direct, place, user=LOGIN, round_robin=round_robin) as address:
+        owned = urlunsplit(urlsplit(address)._replace(path=f"/{name}_owned"))
+        yield Addresses(direct, address, owned, name, place)
 
 
 @pytest.fixture
@@ -111,7 +117,8 @@ async def test_f87_the_main_job_behind_a_pooler(addresses: Addresses) -> None:
     await addresses.let_nobody_wait_for_ever()
     address = addresses.pooled + MARK
     await check_address(address)
-    assert sorted(await asyncio.gather(*(migrate(address) for _ in range(3)))) == [
+    owned = addresses.owned + MARK
+    assert sorted(await asyncio.gather(*(migrate(owned) for _ in range(3)))) == [
         False,
         False,
         True,
@@ -159,7 +166,13 @@ async def test_f87_what_listens_uses_the_direct_address_or_looks_again(
 
 def test_f87_the_commands_behind_a_pooler(addresses: Addresses) -> None:
     asyncio.run(addresses.let_nobody_wait_for_ever())
-    place = Place(addresses.folder, (f"TURNGATE_DATABASE_URL={addresses.pooled}{MARK}",))
+    place = Place(
+        addresses.folder,
+        (
+            f"TURNGATE_DATABASE_URL={addresses.pooled}{MARK}",
+            f"TURNGATE_DATABASE_OWNER_URL={addresses.direct}",
+        ),
+    )
     with serving(place, "--no-worker") as (url, _):
         worker = place.start("worker")
         with httpx.Client(
@@ -207,8 +220,17 @@ def decided_by_a_person(http: httpx.Client) -> str:
     return answer
 
 
+async def test_f87_a_pooler_that_logs_in_above_row_security_is_refused(
+    addresses: Addresses,
+) -> None:
+    await migrate(addresses.direct)
+    with pytest.raises(StoreUnavailable, match="row-level security does not bind postgres"):
+        async with Store.open(addresses.owned + MARK, seal=SEAL, process="above"):
+            pass
+
+
 async def test_f87_sessions_that_would_wait_for_ever_are_refused(addresses: Addresses) -> None:
-    with pytest.raises(StoreUnavailable, match=r"ALTER ROLE postgres IN DATABASE \w+ SET"):
+    with pytest.raises(StoreUnavailable, match=r"ALTER ROLE behind_pooler IN DATABASE \w+ SET"):
         await check_address(addresses.pooled + MARK)
 
 

@@ -40,7 +40,7 @@ async def asked_anew(house: House, run: RunRecord) -> None:
 
 async def test_t67_a_decision_whose_key_was_swapped_authorises_nothing(house: House) -> None:
     run = await approved(house)
-    await house.store.pool.execute(
+    await house.store.everyone.pool.execute(
         "UPDATE approver_keys SET public_jwk = $1 WHERE tenant = $2",
         orjson.dumps(Signer.of(4711).jwk).decode(),
         house.tenant,
@@ -50,7 +50,7 @@ async def test_t67_a_decision_whose_key_was_swapped_authorises_nothing(house: Ho
 
 async def test_t66_a_decision_whose_bytes_were_altered_authorises_nothing(house: House) -> None:
     run = await approved(house)
-    await house.store.pool.execute(
+    await house.store.everyone.pool.execute(
         "UPDATE decisions SET signed = convert_to('a.b.c', 'UTF8') WHERE tenant = $1", house.tenant
     )
     await asked_anew(house, run)
@@ -58,7 +58,9 @@ async def test_t66_a_decision_whose_bytes_were_altered_authorises_nothing(house:
 
 async def test_a_decision_whose_key_is_gone_authorises_nothing(house: House) -> None:
     run = await approved(house)
-    await house.store.pool.execute("DELETE FROM approver_keys WHERE tenant = $1", house.tenant)
+    await house.store.everyone.pool.execute(
+        "DELETE FROM approver_keys WHERE tenant = $1", house.tenant
+    )
     await asked_anew(house, run)
 
 
@@ -69,10 +71,10 @@ async def test_a_verdict_that_was_turned_round_in_the_database_authorises_nothin
     await house.agent()
     run = await house.drive(await alice.run(JOB))
     await alice.deny((await house.pending(run))[0])
-    await house.store.pool.execute(
+    await house.store.everyone.pool.execute(
         "UPDATE decisions SET decision = 'approve' WHERE tenant = $1", house.tenant
     )
-    await house.store.pool.execute(
+    await house.store.everyone.pool.execute(
         "UPDATE approvals SET status = 'approved' WHERE tenant = $1", house.tenant
     )
     await house.drive(run)
@@ -87,7 +89,7 @@ async def test_one_of_two_approvals_that_is_gone_is_not_made_up_for(house: House
     (asked,) = await house.pending(run)
     for name in ("ann", "ben"):
         await (await house.person(name, "approver")).approve(asked)
-    await house.store.pool.execute(
+    await house.store.everyone.pool.execute(
         "DELETE FROM decisions WHERE tenant = $1 AND approver = 'ben'", house.tenant
     )
     await asked_anew(house, run)
@@ -107,13 +109,13 @@ async def test_i4_arguments_written_into_the_columns_never_run(house: House) -> 
     run = await approved(house)
     evil = '{"n":666}'
     digest = sha256(evil.encode()).hexdigest()
-    await house.store.pool.execute(
+    await house.store.everyone.pool.execute(
         "UPDATE approvals SET effective_args = $1, effective_args_sha256 = $2 WHERE tenant = $3",
         evil,
         digest,
         house.tenant,
     )
-    await house.store.pool.execute(
+    await house.store.everyone.pool.execute(
         "UPDATE decisions SET effective_args_sha256 = $1, override_args = $2 WHERE tenant = $3",
         digest,
         evil,
@@ -130,7 +132,7 @@ async def test_a_standing_consent_without_a_signature_serves_nothing(house: Hous
     run = await house.drive(await alice.run(STAMP))
     (asked,) = await house.pending(run)
     await alice.deny(asked)
-    await house.store.pool.execute(
+    await house.store.everyone.pool.execute(
         "INSERT INTO session_approvals (tenant, conversation_id, principal, agent, tool,"
         " covered_capabilities, tool_definition_digest, approval_id, at)"
         " VALUES ($1, $2, 'alice', 'helper', 'stamp', $3, $4, $5, now())",

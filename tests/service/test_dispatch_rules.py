@@ -146,7 +146,7 @@ REDACT = {"action": "redact", "pattern": "sk-[a-z]+", "text": "[key]"}
 
 async def everything_stored(house: House, run: RunRecord) -> str:
     """Every row that the database has of the run's conversation, private bytes included."""
-    rows = await house.store.pool.fetch(
+    rows = await house.store.everyone.pool.fetch(
         "SELECT body, private, data::text FROM events WHERE conversation_id = $1",
         run.conversation_id,
     )

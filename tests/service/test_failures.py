@@ -157,7 +157,7 @@ async def test_a_fault_in_the_end_of_a_turn_loses_nothing_that_the_turn_came_to(
         await house.drive_once(run)
     assert (await house.types(run))[-2:] == ["message.assistant", "step.completed"]
     ended = "UPDATE conversations SET lease_until = now() WHERE id = $1"
-    await house.store.pool.execute(ended, run.conversation_id)
+    await house.store.everyone.pool.execute(ended, run.conversation_id)
     run = await house.drive(run)
     assert run.answer is not None
     assert run.answer["answer"] == "done"

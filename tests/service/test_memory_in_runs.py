@@ -16,6 +16,7 @@ from tests.service.remembering import RECALLS, WINDOW, RememberingHouse, content
 from tests.support.house import House
 from tests.support.played_memory import KeptMemory, OfferedMemory, OneMemory
 from tests.support.played_summaries import PlayedSummaries
+from tests.support.postgres import as_owner
 from tests.support.seals import SEAL
 
 pytestmark = pytest.mark.postgres
@@ -234,7 +235,7 @@ async def test_c163_a_kept_context_that_was_altered_ends_the_run(house: Remember
     run = await house.drive(
         await alice.run("call mutate {}\n---\nsay done", conversation_id=conversation)
     )
-    async with house.store.pool.acquire() as connection, connection.transaction():
+    async with as_owner(house.store) as connection, connection.transaction():
         await connection.execute("SET LOCAL session_replication_role = replica")
         await connection.execute(
             "UPDATE events SET private = 'x' WHERE run_id = $1 AND type = 'context.assembled'",

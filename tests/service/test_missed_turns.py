@@ -46,7 +46,7 @@ async def remembered(house: RememberingHouse, run: RunRecord) -> bool:
 
 async def missed(house: RememberingHouse, *, after: timedelta = timedelta()) -> list[str]:
     since = house.clock.now() - timedelta(days=1) + after
-    found = await missed_turns(house.store.pool, since=since)
+    found = await missed_turns(house.store.everyone, since=since)
     return [run for tenant, run in found if tenant == house.tenant]
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from tests.service.deaths import doomed, killed, other
 from tests.service.questioning import BOTH, TWO, asked, asks, option, question_of, result_of
+from tests.support.postgres import as_owner
 
 if TYPE_CHECKING:
     from app.log.records import RunRecord
@@ -55,7 +56,7 @@ async def test_a_worker_that_dies_with_the_answers_in_hand_loses_none(
 async def alter(house: House, run: RunRecord, change: str, *arguments: Any) -> None:
     """Change the stored answers behind the service's back."""
     statement = f"UPDATE events SET {change} WHERE conversation_id = $1"  # noqa: S608 - our own
-    async with house.store.pool.acquire() as connection, connection.transaction():
+    async with as_owner(house.store) as connection, connection.transaction():
         await connection.execute("SET LOCAL session_replication_role = replica")
         await connection.execute(
             f"{statement} AND type = 'question.answered'", run.conversation_id, *arguments
@@ -90,7 +91,7 @@ async def test_t68_an_answer_of_another_run_is_none(house: House) -> None:
     ours, theirs = await asked(house), await asked(house)
     for run in (ours, theirs):
         await alice.answer(await question_of(house, run), *BOTH)
-    found = await house.store.pool.fetchval(
+    found = await house.store.everyone.pool.fetchval(
         "SELECT private FROM events WHERE conversation_id = $1 AND type = 'question.answered'",
         theirs.conversation_id,
     )
@@ -114,7 +115,7 @@ async def test_t68_a_decision_in_place_of_an_answer_is_none(house: House) -> Non
 async def test_what_the_projection_says_of_an_answer_is_not_believed(house: House) -> None:
     run = await asked(house)
     await (await house.person()).answer(await question_of(house, run), *BOTH)
-    await house.store.pool.execute(
+    await house.store.everyone.pool.execute(
         "UPDATE questions SET answers = '[]' WHERE conversation_id = $1", run.conversation_id
     )
     assert (await house.drive(run)).status == "completed"

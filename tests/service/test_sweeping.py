@@ -58,7 +58,7 @@ async def test_an_answer_is_forgotten_a_day_after_its_request(house: House) -> N
     async with asyncio.TaskGroup() as owner:
         owner.create_task(supervisor.run())
         async with asyncio.timeout(30):
-            while await house.store.pool.fetchval(left, house.tenant):
+            while await house.store.everyone.pool.fetchval(left, house.tenant):
                 await house.clock.let_pass(1)
         supervisor.stop()
 
@@ -72,7 +72,7 @@ async def test_memory_is_kept_for_the_days_that_were_set(house: House) -> None:
         await memory.add_turn(who, turn)
     aged = "UPDATE memory_turns SET created_at = $2 WHERE tenant = $1 AND run_id = $3"
     for run, days in (("r1", 31), ("r2", 29)):
-        await house.store.pool.execute(
+        await house.store.everyone.pool.execute(
             aged, house.tenant, house.clock.now() - timedelta(days=days), run
         )
     supervisor = supervisor_of(house)

@@ -17,14 +17,23 @@ from app.log.runs import MessageUser, TextContent
 from app.policy.taint import Trust
 from app.store.open import Store
 from app.trust.chain import ChainRecord, verify_chain
-from tests.support.postgres import NOON, Talk, completed, new_id, run_created, said, started
+from tests.support.postgres import (
+    NOON,
+    Talk,
+    as_owner,
+    completed,
+    new_id,
+    run_created,
+    said,
+    started,
+)
 from tests.support.seals import SEAL
 
 pytestmark = pytest.mark.postgres
 
 
 async def rows(store: Store, conversation_id: str) -> list[asyncpg.Record]:
-    return await store.pool.fetch(
+    return await store.everyone.pool.fetch(
         "SELECT * FROM events WHERE conversation_id = $1 ORDER BY seq", conversation_id
     )
 
@@ -95,15 +104,17 @@ async def test_after_finishing_a_worker_writes_no_more(store: Store, tenant: str
 
 
 async def test_the_log_can_only_grow(store: Store, tenant: str) -> None:
-    talk = await Talk(store, tenant).open()
-    for statement in (
-        "UPDATE events SET type = 'x' WHERE conversation_id = $1",
-        "DELETE FROM events WHERE conversation_id = $1",
-    ):
-        with pytest.raises(asyncpg.RaiseError, match="append-only"):
-            await store.pool.execute(statement, talk.id)
-    with pytest.raises(asyncpg.RaiseError, match="append-only"):
-        await store.pool.execute("TRUNCATE events")
+    await Talk(store, tenant).open()
+    async with as_owner(store) as owner:
+        for statement in (
+            "UPDATE events SET type = 'x'",
+            "DELETE FROM events",
+            "TRUNCATE events",
+        ):
+            with pytest.raises(asyncpg.InsufficientPrivilegeError):
+                await store.everyone.pool.execute(statement)
+            with pytest.raises(asyncpg.RaiseError, match="append-only"):
+                await owner.execute(statement)
 
 
 async def test_a_conversation_that_does_not_exist_is_not_appended_to(

@@ -43,7 +43,7 @@ async def talks(store: Store, tenant: str, count: int) -> list[tuple[Talk, str, 
 
 
 async def transactions(store: Store) -> int:
-    count: int = await store.pool.fetchval(
+    count: int = await store.everyone.pool.fetchval(
         "SELECT count(DISTINCT xmin::text) FROM events WHERE type = 'text.delta'"
     )
     return count
@@ -106,7 +106,7 @@ async def test_a_locked_conversation_holds_up_no_other(store: Store, tenant: str
 
 async def test_a_group_that_waits_holds_up_no_other(store: Store, tenant: str) -> None:
     (held, held_run, held_lease), (free, free_run, free_lease) = await talks(store, tenant, 2)
-    async with store.pool.acquire() as connection, connection.transaction():
+    async with store.everyone.pool.acquire() as connection, connection.transaction():
         await connection.execute("SELECT FROM runs WHERE id = $1 FOR UPDATE", held_run)
         waiting = [
             asyncio.ensure_future(held.write(held_lease, event))

@@ -68,7 +68,7 @@ def new(scope: Identity, number: int = 1, content: bytes = b"bytes") -> NewArtif
 
 async def left_over(store: Store, tenant: str, *, due: bool = False) -> list[str]:
     """The keys that are noted of a tenant, or those of them that may be swept."""
-    rows = await store.pool.fetch(
+    rows = await store.everyone.pool.fetch(
         "SELECT key FROM artifact_leftovers WHERE tenant = $1 AND ($2 OR due_at <= now())",
         tenant,
         not due,
@@ -81,7 +81,7 @@ async def test_the_row_has_the_facts_and_the_bucket_the_bytes(
 ) -> None:
     kept, _ = await artifacts.put(scope, new(scope))
     assert world.keys == [kept.id]
-    row = await store.pool.fetchrow("SELECT content FROM artifacts WHERE id = $1", kept.id)
+    row = await store.everyone.pool.fetchrow("SELECT content FROM artifacts WHERE id = $1", kept.id)
     assert row is not None
     assert row["content"] is None
     assert await left_over(store, scope.tenant) == []
@@ -104,7 +104,7 @@ async def test_what_was_kept_before_there_was_a_bucket_is_read_from_its_row(
     again, is_new = await artifacts.put(scope, new(scope, 2))
     assert (again.id, is_new) == (before.id, False)
     await artifacts.delete(scope, before.id)
-    await Leftovers(store.pool, world.bucket).sweep()
+    await Leftovers(store.everyone, world.bucket).sweep()
     assert world.keys == []
 
 
@@ -126,7 +126,7 @@ async def test_an_object_goes_with_its_artifact_and_with_no_other_of_the_same_by
     other, _ = await artifacts.put(elsewhere, new(scope, 2))
     await artifacts.delete(scope, kept.id)
     assert await left_over(store, scope.tenant, due=True) == [kept.id]
-    await Leftovers(store.pool, world.bucket).sweep()
+    await Leftovers(store.everyone, world.bucket).sweep()
     assert world.keys == [other.id]
     assert await artifacts.get(elsewhere, other.id) == b"bytes"
     assert await left_over(store, scope.tenant) == []
@@ -137,7 +137,7 @@ async def test_bytes_that_the_scope_has_already_leave_nothing_behind(
 ) -> None:
     first, _ = await artifacts.put(scope, new(scope))
     await artifacts.put(scope, new(scope, 2))
-    await Leftovers(store.pool, world.bucket).sweep()
+    await Leftovers(store.everyone, world.bucket).sweep()
     assert world.keys == [first.id]
 
 
@@ -147,10 +147,10 @@ async def test_an_upload_that_was_cut_off_is_no_artifact_and_is_swept_when_its_t
     """Staged, and then the process died: nobody is to sweep it before nobody can want it."""
     await artifacts.stage(scope, new(scope))
     assert (await artifacts.list(scope), world.keys) == ([], [new(scope).id])
-    sweeper = Leftovers(store.pool, world.bucket)
+    sweeper = Leftovers(store.everyone, world.bucket)
     await sweeper.sweep()
     assert world.keys == [new(scope).id]
-    await store.pool.execute(
+    await store.everyone.pool.execute(
         "UPDATE artifact_leftovers SET due_at = due_at - interval '1 hour' WHERE tenant = $1",
         scope.tenant,
     )
@@ -162,7 +162,7 @@ async def test_a_transaction_that_fails_leaves_the_object_to_the_sweep(
     store: Store, artifacts: StoreArtifacts, scope: Identity
 ) -> None:
     await artifacts.stage(scope, new(scope))
-    async with store.pool.acquire() as connection:
+    async with store.everyone.pool.acquire() as connection:
         transaction = connection.transaction()
         await transaction.start()
         await StoreArtifacts(connection, artifacts._bucket).keep(scope, new(scope))
@@ -191,7 +191,7 @@ async def test_while_the_bucket_is_away_nothing_is_kept_and_nothing_is_lost(
     assert await apart.list(scope) == [kept]
     await apart.delete(scope, kept.id)
     with pytest.raises(StoreUnavailable, match="bucket"):
-        await Leftovers(store.pool, away).sweep()
+        await Leftovers(store.everyone, away).sweep()
     assert kept.id in await left_over(store, scope.tenant, due=True)
 
 
@@ -222,7 +222,7 @@ async def test_the_task_sweeps_again_and_again_whatever_happens(
     lame = Lame(world.bucket)
     with structlog.testing.capture_logs() as told:
         async with asyncio.timeout(30), asyncio.TaskGroup() as owner:
-            sweeping = owner.create_task(Leftovers(store.pool, lame, tick_s=0.01).run())
+            sweeping = owner.create_task(Leftovers(store.everyone, lame, tick_s=0.01).run())
             await lame.deleted.wait()
             sweeping.cancel()
     assert world.keys == []
@@ -235,7 +235,7 @@ async def test_two_sweepers_do_not_wait_for_each_other(
     for number in range(4):
         kept, _ = await artifacts.put(scope, new(scope, number, b"%d" % number))
         await artifacts.delete(scope, kept.id)
-    sweepers = [Leftovers(store.pool, world.bucket) for _ in range(2)]
+    sweepers = [Leftovers(store.everyone, world.bucket) for _ in range(2)]
     await asyncio.gather(*(sweeper.sweep() for sweeper in sweepers))
     assert (world.keys, await left_over(store, scope.tenant)) == ([], [])
 

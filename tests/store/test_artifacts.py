@@ -180,7 +180,9 @@ async def test_c145_bytes_that_have_changed_are_not_handed_out(
 ) -> None:
     kept, _ = await artifacts.put(scope, new(scope))
     if bucket is None:
-        await store.pool.execute("UPDATE artifacts SET content = $2 WHERE id = $1", kept.id, found)
+        await store.everyone.pool.execute(
+            "UPDATE artifacts SET content = $2 WHERE id = $1", kept.id, found
+        )
     else:
         await bucket.bucket.put(kept.id, found, media_type="text/plain")
     with pytest.raises(ArtifactCorrupt):
@@ -212,7 +214,7 @@ async def test_large_files_are_kept_out_of_line_and_uncompressed(
     artifacts = StoreArtifacts(store.pool)
     large = b"a" * (25 * 1024 * 1024)
     kept, _ = await artifacts.put(scope, new(scope, content=large))
-    size = await store.pool.fetchval(
+    size = await store.everyone.pool.fetchval(
         "SELECT pg_column_size(content) FROM artifacts WHERE id = $1", kept.id
     )
     assert size >= len(large)

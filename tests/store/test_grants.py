@@ -225,8 +225,8 @@ async def test_grants_and_their_uses_equal_their_rebuild(
     talk = await Talk(store, tenant).open()
     await talk.request(grant_replayed(await talk.ask(), one))
     assert await rebuild(dsn, tenant=tenant) == []
-    await store.pool.execute("UPDATE grants SET revoked_at = NULL WHERE id = $1", one)
-    await store.pool.execute("DELETE FROM grant_uses WHERE grant_id = $1", one)
+    await store.everyone.pool.execute("UPDATE grants SET revoked_at = NULL WHERE id = $1", one)
+    await store.everyone.pool.execute("DELETE FROM grant_uses WHERE grant_id = $1", one)
     found = await rebuild(dsn, tenant=tenant, repair=True)
     assert {each.table for each in found} == {"grants", "grant_uses"}
     assert await rebuild(dsn, tenant=tenant) == []

@@ -56,7 +56,7 @@ async def test_a_hold_whose_process_is_silent_for_ten_seconds_is_over(
 ) -> None:
     hold = row(tenant)
     await told(store, tenant, HoldChanges((hold,)))
-    await store.pool.execute(
+    await store.everyone.pool.execute(
         "UPDATE stream_holds SET renewed_at = now() - interval '11 seconds' WHERE holder = $1",
         hold.holder,
     )
@@ -67,7 +67,7 @@ async def test_a_hold_whose_process_is_silent_for_ten_seconds_is_over(
 async def test_a_demotion_is_forgotten_after_five_minutes(store: Store, tenant: str) -> None:
     hold = row(tenant, demoted_s=0.0)
     await told(store, tenant, HoldChanges((hold,)))
-    await store.pool.execute(
+    await store.everyone.pool.execute(
         "UPDATE stream_holds SET demoted_at = now() - interval '301 seconds' WHERE holder = $1",
         hold.holder,
     )

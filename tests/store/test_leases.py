@@ -37,14 +37,14 @@ async def talk_with(store: Store, tenant: str, runs: int) -> tuple[Talk, list[st
 
 
 async def wakes(store: Store, conversation_id: str) -> int:
-    count: int = await store.pool.fetchval(
+    count: int = await store.everyone.pool.fetchval(
         "SELECT count(*) FROM tgq.pgqueuer WHERE payload = convert_to($1, 'UTF8')", conversation_id
     )
     return count
 
 
 async def expire(store: Store, conversation_id: str) -> None:
-    await store.pool.execute(
+    await store.everyone.pool.execute(
         "UPDATE conversations SET lease_until = now() - interval '1 s' WHERE id = $1",
         conversation_id,
     )
@@ -181,7 +181,7 @@ async def test_a_claim_that_meets_a_release_waits_for_it(store: Store, tenant: s
     talk, (first,) = await talk_with(store, tenant, 1)
     lease = await talk.claim()
     await talk.write(lease, started(first))
-    async with store.pool.acquire() as connection:
+    async with store.everyone.pool.acquire() as connection:
         releasing = connection.transaction()
         await releasing.start()
         await connection.execute(
@@ -272,11 +272,11 @@ async def test_a_generation_never_comes_twice_even_if_a_crash_forgot_it(
 ) -> None:
     """A claim waits for no disk, so the row may fall back; the worker of then stays locked out."""
     talk, _ = await talk_with(store, tenant, 1)
-    before = await store.pool.fetchval(
+    before = await store.everyone.pool.fetchval(
         "SELECT lease_generation FROM conversations WHERE id = $1", talk.id
     )
     forgotten = await talk.claim()
-    await store.pool.execute(
+    await store.everyone.pool.execute(
         "UPDATE conversations SET lease_generation = $2, lease_owner = NULL, lease_until = NULL"
         " WHERE id = $1",
         talk.id,

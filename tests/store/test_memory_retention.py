@@ -30,7 +30,7 @@ LEFT = "SELECT count(*) FROM {table} WHERE tenant = $1"
 async def left(store: Store, tenant: str) -> list[int]:
     """How many turns, vectors and summaries there are."""
     tables = ("memory_turns", "memory_vectors", "memory_state")
-    return [await store.pool.fetchval(LEFT.format(table=name), tenant) for name in tables]
+    return [await store.everyone.pool.fetchval(LEFT.format(table=name), tenant) for name in tables]
 
 
 async def test_old_turns_go_with_their_vectors_and_the_last_with_the_summary(
@@ -41,7 +41,7 @@ async def test_old_turns_go_with_their_vectors_and_the_last_with_the_summary(
     for number in (1, 2, 3):
         await memory.add_turn(who, said(number))
     for statement in (AGED, SUMMARY, VECTORS):
-        await store.pool.execute(statement, tenant)
+        await store.everyone.pool.execute(statement, tenant)
     await store.queue.forget_memory(datetime(2002, 6, 1, tzinfo=UTC), 1)
     assert await left(store, tenant) == [2, 2, 1]
     await store.queue.forget_memory(datetime(2002, 6, 1, tzinfo=UTC), 1000)

@@ -76,18 +76,18 @@ async def test_with_nothing_to_do_it_is_quick(dsn: str) -> None:
 
 async def test_a_migrated_database_is_ready(store: Store) -> None:
     facts = await store.database.ready()
-    assert (facts["database"], facts["migration"]) == (True, "0015")
+    assert (facts["database"], facts["migration"]) == (True, "0016")
 
 
 async def test_f85_no_table_of_ours_takes_an_order_from_a_sequence(store: Store) -> None:
-    sequences = await store.pool.fetch(
+    sequences = await store.everyone.pool.fetch(
         "SELECT schemaname, sequencename FROM pg_sequences WHERE schemaname = 'public'"
     )
     assert sequences == []
 
 
 async def test_every_table_has_the_tenant(store: Store) -> None:
-    without = await store.pool.fetch(
+    without = await store.everyone.pool.fetch(
         """SELECT t.table_name FROM information_schema.tables t
         WHERE t.table_schema = 'public' AND NOT EXISTS (
             SELECT FROM information_schema.columns c WHERE c.table_schema = 'public'
@@ -99,4 +99,4 @@ async def test_every_table_has_the_tenant(store: Store) -> None:
 
 async def test_the_log_of_jobs_does_not_grow(store: Store) -> None:
     await wake(store, "conv_logged")
-    assert await store.pool.fetchval("SELECT count(*) FROM tgq.pgqueuer_log") == 0
+    assert await store.everyone.pool.fetchval("SELECT count(*) FROM tgq.pgqueuer_log") == 0

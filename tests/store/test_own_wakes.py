@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.postgres, pytest.mark.timeout(60)]
 @pytest_asyncio.fixture(autouse=True)
 async def alone(store: Store) -> None:
     """Wakes of earlier tests are nobody's any more."""
-    await store.pool.execute("DELETE FROM tgq.pgqueuer")
+    await store.everyone.pool.execute("DELETE FROM tgq.pgqueuer")
 
 
 @asynccontextmanager
@@ -46,7 +46,7 @@ async def working(
 
 async def jobs(store: Store) -> list[str]:
     """The conversations with a job in the queue."""
-    rows = await store.pool.fetch("SELECT payload FROM tgq.pgqueuer")
+    rows = await store.everyone.pool.fetch("SELECT payload FROM tgq.pgqueuer")
     return [row["payload"].decode() for row in rows]
 
 
@@ -100,7 +100,7 @@ async def test_a_worker_without_room_leaves_it_to_the_others(
         async with store.database.transaction(tenant) as tx:
             await tx.wake(talk.id)
         due = "SELECT execute_after <= now() FROM tgq.pgqueuer"
-        assert await store.pool.fetchval(due) is not False
+        assert await store.everyone.pool.fetchval(due) is not False
         assert await handled.get() == talk.id
 
 

@@ -304,7 +304,7 @@ async def test_an_execution_is_recorded_once_for_each_call(scene: Scene) -> None
     await scene.happened(tool_completed(scene.run_id, "call_0_0"))
     await scene.happened(tool_started(scene.run_id, "call_0_1", attempt=2))
     await scene.happened(tool_completed(scene.run_id, "never_started"))
-    executions = await scene.talk.store.pool.fetch(
+    executions = await scene.talk.store.everyone.pool.fetch(
         """SELECT call_id, attempt, settled FROM tool_executions
         WHERE tenant = $1 AND run_id = $2 ORDER BY call_id""",
         scene.talk.tenant,

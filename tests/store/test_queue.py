@@ -46,7 +46,7 @@ async def working(
 
 async def clear(store: Store) -> None:
     """Wakes of earlier tests are nobody's any more."""
-    await store.pool.execute("DELETE FROM tgq.pgqueuer")
+    await store.everyone.pool.execute("DELETE FROM tgq.pgqueuer")
 
 
 async def test_a_wake_is_handled_once_it_is_committed(store: Store, tenant: str) -> None:
@@ -65,7 +65,7 @@ async def test_a_wake_is_handled_once_it_is_committed(store: Store, tenant: str)
 
 
 async def test_a_wake_outside_of_a_transaction_is_refused(store: Store) -> None:
-    async with store.pool.acquire() as connection:
+    async with store.everyone.pool.acquire() as connection:
         with pytest.raises(RuntimeError, match="transaction"):
             await enqueue_wakes(connection, ["conv_1"])
 
@@ -176,7 +176,7 @@ async def test_stranded_is_what_is_ready_without_lease_or_wake(store: Store, ten
     run_id = await running.ask()
     lease = await running.claim()
     await running.write(lease, started(run_id))
-    await store.pool.execute(
+    await store.everyone.pool.execute(
         "UPDATE conversations SET lease_until = now() WHERE id = $1", running.id
     )
     approval, run_id = new_id("appr"), await waiting.ask()
@@ -221,7 +221,7 @@ async def test_keys_are_forgotten_a_day_after_their_first_use(store: Store, tena
             await tx.claim_key("alice", key, fingerprint="f", now=after(used))
 
     async def kept() -> list[str]:
-        rows = await store.pool.fetch(
+        rows = await store.everyone.pool.fetch(
             "SELECT key FROM idempotency_keys WHERE tenant = $1 ORDER BY created_at", tenant
         )
         return [row["key"] for row in rows]
@@ -239,7 +239,7 @@ async def test_no_more_keys_are_forgotten_at_once_than_asked(store: Store, tenan
             await tx.claim_key("alice", key, fingerprint="f", now=long_ago)
     await store.queue.forget_answers(NOON, 1)
     left = "SELECT count(*) FROM idempotency_keys WHERE tenant = $1"
-    assert await store.pool.fetchval(left, tenant) == 1
+    assert await store.everyone.pool.fetchval(left, tenant) == 1
 
 
 async def test_nonces_are_forgotten_a_day_after_their_use_and_no_more_than_asked(
@@ -249,12 +249,12 @@ async def test_nonces_are_forgotten_a_day_after_their_use_and_no_more_than_asked
     used = """INSERT INTO nonces (tenant, nonce, payload_sha256, used_at)
         VALUES ($1, $2, 's', now() - $3::interval)"""
     for nonce, age in {"oldest": timedelta(days=900), "old": timedelta(days=899)}.items():
-        await store.pool.execute(used, tenant, nonce, age)
-    await store.pool.execute(used, tenant, "kept", timedelta(hours=23))
-    await store.pool.execute(used, tenant, "new", timedelta(0))
+        await store.everyone.pool.execute(used, tenant, nonce, age)
+    await store.everyone.pool.execute(used, tenant, "kept", timedelta(hours=23))
+    await store.everyone.pool.execute(used, tenant, "new", timedelta(0))
 
     async def kept() -> list[str]:
-        rows = await store.pool.fetch(
+        rows = await store.everyone.pool.fetch(
             "SELECT nonce FROM nonces WHERE tenant = $1 ORDER BY used_at", tenant
         )
         return [row["nonce"] for row in rows]

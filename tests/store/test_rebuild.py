@@ -170,9 +170,11 @@ async def test_a_changed_row_is_found_and_put_right(store: Store, dsn: str, tena
     talk = await Talk(store, tenant).open(title="Right")
     run_id = await talk.ask()
     await talk.request(started(run_id), tool_started(run_id, "c"))
-    await store.pool.execute("UPDATE runs SET status = 'failed' WHERE id = $1", run_id)
-    await store.pool.execute("UPDATE conversations SET title = 'Wrong' WHERE id = $1", talk.id)
-    await store.pool.execute("DELETE FROM tool_executions WHERE run_id = $1", run_id)
+    await store.everyone.pool.execute("UPDATE runs SET status = 'failed' WHERE id = $1", run_id)
+    await store.everyone.pool.execute(
+        "UPDATE conversations SET title = 'Wrong' WHERE id = $1", talk.id
+    )
+    await store.everyone.pool.execute("DELETE FROM tool_executions WHERE run_id = $1", run_id)
     found = await rebuild(dsn, tenant=tenant, repair=True)
     assert found[:2] == [
         Difference("conversations", talk.id, "title", "Wrong", "Right"),

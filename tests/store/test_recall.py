@@ -149,7 +149,7 @@ async def test_c118_a_flush_forgets_vectors(
     assert await found(memory, who, "deploy") == []
     assert len(await found(memory, who, "deploy", user=True)) == 1
     count = "SELECT count(*) FROM memory_vectors WHERE tenant = $1"
-    assert await store.pool.fetchval(count, who.tenant) == 1
+    assert await store.everyone.pool.fetchval(count, who.tenant) == 1
 
 
 async def test_c120_another_embedders_turns_are_an_error(

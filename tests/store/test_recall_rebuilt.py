@@ -38,7 +38,7 @@ async def recalling(store: Store, embedder: PlayedEmbedder) -> StoreMemory:
 async def rebuilt(store: Store, embedder: PlayedEmbedder) -> int:
     recall = await StoreRecall.opened(store.pool, embedder)
     assert recall is not None
-    return await recall.rebuild()
+    return await recall.rebuild(store.everyone)
 
 
 async def found(memory: StoreMemory, who: Identity, query: str) -> list[str]:

@@ -18,7 +18,7 @@ from app.store.embedded import EmbeddedPostgres
 from app.store.migrations import migrate
 from app.store.open import Store
 from app.trust.chain import ChainRecord, verify_chain
-from tests.support.postgres import NOON, Talk, completed, said, started, wake
+from tests.support.postgres import NOON, Talk, as_owner, completed, said, started, wake
 from tests.support.postgres_user import Postmaster, wait_for_end
 from tests.support.seals import SEAL
 
@@ -72,7 +72,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 async def texts(store: Store, tenant: str, talk: Talk) -> list[str]:
     """The streamed texts of the log, after its chain was checked."""
-    rows = await store.pool.fetch(
+    rows = await store.everyone.pool.fetch(
         "SELECT * FROM events WHERE conversation_id = $1 ORDER BY seq", talk.id
     )
     records = [
@@ -194,14 +194,16 @@ async def test_an_append_whose_answer_was_lost_happens_once(
     commit = appender._commit
     lost = 0
 
-    async def commit_and_lose(connection: Connection, batches: list[Batch]) -> dict[str, Answer]:
+    async def commit_and_lose(
+        connection: Connection, batches: list[Batch], *, is_pooled: bool
+    ) -> dict[str, Answer]:
         nonlocal lost
         if lost < 2 and batches:
             lost += 1
             if committed:
-                await commit(connection, batches)
+                await commit(connection, batches, is_pooled=is_pooled)
             raise asyncpg.ConnectionDoesNotExistError("connection was closed")
-        return await commit(connection, batches)
+        return await commit(connection, batches, is_pooled=is_pooled)
 
     monkeypatch.setattr(appender, "_commit", commit_and_lose)
     first = await talk.write(lease, started(run_id), said(run_id, "once"))
@@ -219,12 +221,13 @@ async def test_a_lost_session_is_ended_before_its_log_is_asked(
     run_id = await talk.ask()
     lease = await talk.claim()
     await talk.write(lease, started(run_id))
-    running = await store.pool.fetch(
-        """SELECT pid FROM pg_stat_activity WHERE query LIKE '%UPDATE conversations c SET head_seq%'
-        AND pid <> pg_backend_pid()"""
-    )
-    assert running
-    for row in running:
-        await store.pool.execute("SELECT pg_terminate_backend($1, 5000)", row["pid"])
+    async with as_owner(store) as owner:
+        running = await owner.fetch(
+            """SELECT pid FROM pg_stat_activity
+            WHERE query LIKE '%UPDATE conversations c SET head_seq%' AND pid <> pg_backend_pid()"""
+        )
+        assert running
+        for row in running:
+            await owner.execute("SELECT pg_terminate_backend($1, 5000)", row["pid"])
     (event,) = await store.leases.append(lease, [said(run_id, "x")], now=NOON)
     assert event.seq == 4

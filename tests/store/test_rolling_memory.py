@@ -71,8 +71,8 @@ def notes() -> Notes:
 @pytest_asyncio.fixture
 async def folding(store: Store, notes: Notes) -> Folding:
     # A look takes whatever waits in the database; what earlier tests left there is not meant.
-    await store.pool.execute("DELETE FROM memory_state")
-    return Folding(store.pool, notes.of, FoldTimes(tick_s=3600))
+    await store.everyone.pool.execute("DELETE FROM memory_state")
+    return Folding(store.pool, store.everyone, notes.of, FoldTimes(tick_s=3600))
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ async def shown(memory: RollingMemory, who: Identity) -> tuple[str, list[str], i
 
 async def aged(store: Store, who: Identity) -> None:
     """The claim of whoever died has run out."""
-    await store.pool.execute(AGED, who.tenant)
+    await store.everyone.pool.execute(AGED, who.tenant)
 
 
 LAST_FOUR = ["run_5", "run_6", "run_7", "run_8"]
@@ -212,7 +212,7 @@ async def test_c111_a_death_between_turn_and_summary_loses_nothing(
     await folding.look()
     assert notes.folded == []  # The dead one's claim still holds.
     await aged(store, who)
-    await asyncio.gather(folding.look(), Folding(store.pool, notes.of).look())
+    await asyncio.gather(folding.look(), Folding(store.pool, store.everyone, notes.of).look())
     assert notes.folded == ["1"]
     assert await shown(memory, who) == ("1", ["run_2", "run_3", "run_4", "run_5"], 0)
 
@@ -226,7 +226,7 @@ async def test_a_claim_that_was_taken_over_writes_nothing(
         await notes.asked.wait()
         await aged(store, who)
         other = Notes()
-        await Folding(store.pool, other.of).look()
+        await Folding(store.pool, store.everyone, other.of).look()
         notes.says = "written by one who has no claim"
         notes.gate.set()
         await folding.look()
@@ -315,12 +315,12 @@ async def test_a_session_that_cannot_be_read_keeps_no_other_waiting(
 ) -> None:
     unwell = replace(who, session="unwell")
     await add(memory, unwell, *range(1, 6))
-    await store.pool.execute(
+    await store.everyone.pool.execute(
         "UPDATE memory_state SET health = 'unwell' WHERE tenant = $1", who.tenant
     )
     await add(memory, who, *range(1, 6))
     await aged(store, who)
-    folding = Folding(store.pool, notes.of, FoldTimes(tick_s=0.01))
+    folding = Folding(store.pool, store.everyone, notes.of, FoldTimes(tick_s=0.01))
     with capture_logs() as logs:
         async with running(folding):
             await notes.asked.wait()

@@ -24,7 +24,7 @@ KEYS: dict[str, P256Key] = {KID: SERVICE.public}
 
 
 async def types(store: Store, conversation_id: str) -> list[str]:
-    found = await store.pool.fetch(
+    found = await store.everyone.pool.fetch(
         "SELECT type FROM events WHERE conversation_id = $1 ORDER BY seq", conversation_id
     )
     return [row["type"] for row in found]
@@ -32,7 +32,7 @@ async def types(store: Store, conversation_id: str) -> list[str]:
 
 async def seals(store: Store, conversation_id: str) -> Sequence[Seal]:
     """The seals of a log, every one of which is the service's."""
-    found = await store.pool.fetch(
+    found = await store.everyone.pool.fetch(
         """
         SELECT s.data::json ->> 'from_seq' AS first, s.data::json ->> 'through_seq' AS last,
             s.data::json ->> 'count' AS count, s.data::json ->> 'root' AS root,

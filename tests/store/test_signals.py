@@ -10,7 +10,7 @@ import pytest
 from app.store.connections import SteadyConnection
 from app.store.open import Store
 from app.store.signals import StoreSignals
-from tests.support.postgres import Talk, said
+from tests.support.postgres import Talk, as_owner, said
 from tests.support.seals import SEAL
 
 if TYPE_CHECKING:
@@ -86,8 +86,9 @@ async def test_f86_commits_of_appends_take_no_lock_that_others_wait_for(
     run_id = await talk.ask()
     lease = await talk.claim()
     await asyncio.gather(*(talk.write(lease, said(run_id, str(n))) for n in range(50)))
-    sessions = await store.pool.fetch(
-        "SELECT query FROM pg_stat_activity WHERE query LIKE '%INSERT INTO events%'"
-    )
+    async with as_owner(store) as owner:
+        sessions = await owner.fetch(
+            "SELECT query FROM pg_stat_activity WHERE query LIKE '%INSERT INTO events%'"
+        )
     assert sessions
     assert not any("notify" in row["query"].lower() for row in sessions)

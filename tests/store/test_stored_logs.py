@@ -20,7 +20,7 @@ pytestmark = pytest.mark.postgres
 
 
 async def read(store: Store, conversation_id: str) -> list[StoredEvent]:
-    async with StoredLogs(store.pool).opened(conversation_id) as log:
+    async with StoredLogs(store.everyone).opened(conversation_id) as log:
         assert log is not None
         return [event async for event in log.events()]
 
@@ -37,7 +37,7 @@ async def talk(store: Store, tenant: str) -> Talk:
 
 
 async def test_a_log_is_read_from_its_first_event_to_its_head(store: Store, talk: Talk) -> None:
-    async with StoredLogs(store.pool).opened(talk.id) as log:
+    async with StoredLogs(store.everyone).opened(talk.id) as log:
         assert log is not None
         events = [event.record async for event in log.events()]
         assert [event.seq for event in events] == [1, 2, 3, 4, 5]
@@ -53,12 +53,12 @@ async def test_the_columns_of_a_sound_log_say_what_its_events_say(store: Store, 
 
 
 async def test_a_log_that_is_not_there_is_none(store: Store) -> None:
-    async with StoredLogs(store.pool).opened("conv_of_nobody") as log:
+    async with StoredLogs(store.everyone).opened("conv_of_nobody") as log:
         assert log is None
 
 
 async def test_every_log_is_named(store: Store, talk: Talk) -> None:
-    assert talk.id in await StoredLogs(store.pool).names()
+    assert talk.id in await StoredLogs(store.everyone).names()
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,7 @@ async def test_of_twenty_concurrent_senders_one_has_an_effect(
 async def test_a_sender_that_waits_too_long_is_told(
     dsn: str, tenant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(connections._SESSION, "lock_timeout", "50ms")
+    monkeypatch.setitem(connections.SESSION, "lock_timeout", "50ms")
     async with Store.open(dsn, seal=SEAL, process="impatient") as store:
         async with store.database.transaction(tenant) as tx:
             await tx.claim_key("alice", "k", fingerprint="f", now=NOON)
@@ -104,7 +104,7 @@ async def test_a_sender_that_waits_too_long_is_told(
 async def test_a_lock_that_is_waited_for_too_long_is_unavailable(
     dsn: str, tenant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(connections._SESSION, "lock_timeout", "50ms")
+    monkeypatch.setitem(connections.SESSION, "lock_timeout", "50ms")
     async with Store.open(dsn, seal=SEAL, process="impatient") as store:
         talk = await Talk(store, tenant).open()
         async with store.database.transaction(tenant) as tx:
@@ -247,7 +247,7 @@ async def test_nothing_is_left_of_a_transaction_that_failed(store: Store, tenant
         await fail()
     async with store.database.session(tenant) as session:
         assert await session.head(LogScope(talk.id)) == 1
-    assert not await store.pool.fetchval(
+    assert not await store.everyone.pool.fetchval(
         "SELECT count(*) FROM tgq.pgqueuer WHERE payload = convert_to($1, 'UTF8')", talk.id
     )
     # The tail that was cached for the conversation is that of the committed log.
@@ -274,9 +274,9 @@ ONCE = {
 async def test_f89_the_database_refuses_what_may_happen_only_once(
     store: Store, tenant: str, insert: str
 ) -> None:
-    await store.pool.execute(insert, tenant)
+    await store.everyone.pool.execute(insert, tenant)
     with pytest.raises(asyncpg.UniqueViolationError):
-        await store.pool.execute(insert, tenant)
+        await store.everyone.pool.execute(insert, tenant)
 
 
 async def test_a_mistaken_later_day_is_no_problem(store: Store, tenant: str) -> None:
@@ -287,11 +287,11 @@ async def test_a_mistaken_later_day_is_no_problem(store: Store, tenant: str) -> 
 @pytest.mark.parametrize("table", ["conversations", "runs", "approvals"])
 async def test_f42_no_id_is_empty(store: Store, tenant: str, table: str) -> None:
     """The database itself refuses it, whoever writes."""
-    refused = await store.pool.fetchval(
+    refused = await store.everyone.pool.fetchval(
         "SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conname = $1",
         f"ck_{table}_id_not_empty",
     )
     assert refused == "CHECK ((id <> ''::text))"
     talk = await Talk(store, tenant).open()
     with pytest.raises(asyncpg.CheckViolationError, match="ck_conversations_id_not_empty"):
-        await store.pool.execute("UPDATE conversations SET id = '' WHERE id = $1", talk.id)
+        await store.everyone.pool.execute("UPDATE conversations SET id = '' WHERE id = $1", talk.id)

@@ -55,7 +55,7 @@ async def keep(
     *,
     minute: int = 0,
 ) -> None:
-    async with store.pool.acquire() as connection:
+    async with store.everyone.pool.acquire() as connection:
         for turn_id, vector in turns.items():
             at = NOON + timedelta(minutes=minute)
             await vectors.put(connection, identity, turn_id, at=at, vector=vector)
@@ -117,7 +117,7 @@ async def test_a_turn_of_another_session_is_not_replaced(store: Store, tenant: s
 async def test_c122_nearer_turns_of_others_hide_none(store: Store, tenant: str) -> None:
     """C122: 50 000 nearer turns of other tenants and 5 of this user; all 5 come."""
     vectors = StoreVectors(store.pool, f"{tenant}:many", dimension=3)
-    await store.pool.execute(OTHERS, f"{tenant}-other-", f"{tenant}:many", 50_000)
+    await store.everyone.pool.execute(OTHERS, f"{tenant}-other-", f"{tenant}:many", 50_000)
     await keep(store, vectors, alice(tenant), FIVE)
     found = await vectors.nearest(alice(tenant), EAST, top_k=5, scope="session")
     assert [one.turn_id for one in found] == list(FIVE)
@@ -126,7 +126,7 @@ async def test_c122_nearer_turns_of_others_hide_none(store: Store, tenant: str) 
 async def test_where_the_index_gives_up_all_are_compared(store: Store, tenant: str) -> None:
     """C122 by the index, which looks at 20 000 rows of whoever's."""
     vectors = StoreVectors(store.pool, f"{tenant}:many", dimension=3, exact_rows=0)
-    await store.pool.execute(OTHERS, f"{tenant}-other-", f"{tenant}:many", 21_000)
+    await store.everyone.pool.execute(OTHERS, f"{tenant}-other-", f"{tenant}:many", 21_000)
     await keep(store, vectors, alice(tenant), FIVE)
     await vectors.prepare()
     found = await vectors.nearest(alice(tenant), EAST, top_k=5, scope="session")

@@ -282,8 +282,8 @@ class House:
 
         Only for a test that lets a supervisor look for work by itself.
         """
-        await self.store.pool.execute("DELETE FROM tgq.pgqueuer")
-        await self.store.pool.execute(
+        await self.store.everyone.pool.execute("DELETE FROM tgq.pgqueuer")
+        await self.store.everyone.pool.execute(
             "UPDATE conversations SET lease_owner = 'nobody', lease_until = 'infinity',"
             " lease_generation = lease_generation + 1 WHERE tenant <> $1 AND kind = 'user'",
             self.tenant,
@@ -291,7 +291,7 @@ class House:
 
     async def free(self, run: RunRecord) -> None:
         """Let the conversation's lease run out, as that of a dead worker does."""
-        await self.store.pool.execute(
+        await self.store.everyone.pool.execute(
             "UPDATE conversations SET lease_until = clock_timestamp() - interval '1 s'"
             " WHERE id = $1",
             run.conversation_id,

@@ -20,7 +20,8 @@ PGBOUNCER: Final = Path("/usr/sbin/pgbouncer")
 # Fewer sessions than a process has connections: whoever relies on one of its own is found out.
 _CONFIG: Final = """
 [databases]
-{database} = host={host} dbname={database} user=postgres
+{database} = host={host} dbname={database} user={user}
+{database}_owned = host={host} dbname={database} user=postgres
 [pgbouncer]
 listen_addr =
 unix_socket_dir = {folder}
@@ -37,16 +38,20 @@ log_stats = 0
 
 
 @contextmanager
-def pgbouncer(dsn: str, folder: Path, *, round_robin: bool = True) -> Iterator[str]:
+def pgbouncer(
+    dsn: str, folder: Path, *, user: str = "postgres", round_robin: bool = True
+) -> Iterator[str]:
     """The address of a pooler before the server of `dsn`, which listens on a local socket.
 
-    In round robin a transaction gets another session than the one before, if there is another.
+    It logs in as `user`, and as the owner for the database's name with `_owned` after it. In round
+    robin a transaction gets another session than the one before, if there is another.
     """
     parts = urlsplit(dsn)
     text = _CONFIG.format(
         host=parse_qs(parts.query)["host"][0],
         database=parts.path.removeprefix("/"),
         folder=folder,
+        user=user,
         round_robin=int(round_robin),
     )
     if os.geteuid() == 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -18,10 +19,11 @@ from tests.trust.decisions import APPROVE
 from tests.trust.decisions import signed as signed_decision
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import AsyncIterator, Sequence
 
     from app.log.envelope import Event
     from app.log.records import Lease
+    from app.store.connections import Connection
     from app.store.open import Store
 
 NOON = datetime(2026, 11, 29, 12, tzinfo=UTC)
@@ -40,7 +42,7 @@ def after(seconds: float) -> datetime:
 
 async def wake(store: Store, *conversation_ids: str) -> None:
     """Enqueue conversations, in a transaction of their own."""
-    async with store.pool.acquire() as connection, connection.transaction():
+    async with store.everyone.pool.acquire() as connection, connection.transaction():
         await enqueue_wakes(connection, conversation_ids)
 
 
@@ -239,12 +241,23 @@ def approval_requested(
     return NewEvent(asked, run_id=run_id, private=private)
 
 
+@asynccontextmanager
+async def as_owner(store: Store) -> AsyncIterator[Connection]:
+    """A connection that may what the service may not: see sessions, end them, change tables."""
+    async with store.everyone.pool.acquire() as connection:
+        await connection.execute("SET ROLE NONE")
+        try:
+            yield connection
+        finally:
+            await connection.execute("RESET ROLE")
+
+
 async def somebody_waits(store: Store) -> None:
     """Returns when a session of the test's database waits for a lock."""
     waits = """SELECT count(*) FROM pg_stat_activity
         WHERE datname = current_database() AND wait_event_type = 'Lock'"""
-    async with asyncio.timeout(10):
-        while not await store.pool.fetchval(waits):
+    async with asyncio.timeout(10), as_owner(store) as connection:
+        while not await connection.fetchval(waits):
             pass
 
 
