@@ -34,6 +34,9 @@ app = typer.Typer(
 audit = typer.Typer(help="Export logs, and verify them.", no_args_is_help=True)
 app.add_typer(audit, name="audit")
 
+keys = typer.Typer(help="The keys that the service signs with.", no_args_is_help=True)
+app.add_typer(keys, name="keys")
+
 
 def _version(wanted: bool) -> None:
     if wanted:
@@ -200,6 +203,22 @@ def bench(
     from bench.__main__ import measure
 
     measure(write=write)
+
+
+@keys.command()
+def rotate(
+    out: Annotated[
+        Path | None, typer.Option(help="Where the new key goes if TURNGATE_SIGNING_KEY is set.")
+    ] = None,
+) -> None:
+    """Publish a new key, to be used from the next start on. What the old one signed stays valid."""
+    settings = _settings()
+    import asyncio
+
+    from app.cli.rotating import rotate as publish
+
+    with _told():
+        print(asyncio.run(publish(settings, out)))
 
 
 @audit.command()
