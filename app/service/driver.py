@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import structlog
 
 from app.errors import LeaseLost, StoreUnavailable
+from app.log.catalogue import UnknownEventType
 from app.log.envelope import NewEvent
 from app.log.runs import RunCompleted
 from app.policy.taint import Trust
@@ -107,6 +108,9 @@ class Driver:
         except StoreUnavailable:
             # The lease runs out, and the sweep hands the run to whoever reaches the database.
             told.warning("store.unavailable")
+        except UnknownEventType as unknown:
+            # A later release has been at it and is to go on with it; the lease runs out meanwhile.
+            told.error("run.unknown_event", type=unknown.event_type)
         except asyncio.CancelledError:
             with suppress(LeaseLost, StoreUnavailable):
                 await self._leases.finish(lease, [], now=self._clock.now())
@@ -125,7 +129,7 @@ class Driver:
                 await self._end_by_force(lease, [], "recovery_exhausted", message)
             else:
                 await self._drive(lease)
-        except (LeaseLost, StoreUnavailable):
+        except (LeaseLost, StoreUnavailable, UnknownEventType):
             raise
         except Exception:
             await self._count(lease)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from app.engine.output_schema import CompiledSchema
 from app.ids import Identity
-from app.log.queries import LogScope
+from app.log.catalogue import refuse_unknown
 from app.log.records import ConsentRecords
 from app.service.answers import verified_answers
 from app.service.attachments import ConversationFiles, RunFiles, RunTools, attachments, with_bytes
@@ -21,7 +21,7 @@ from app.service.consents import consents
 from app.service.history import user_texts
 from app.service.live_grants import remembered_grants
 from app.service.run_context import Beginning, CannotStart, assemble, kept_context
-from app.service.standing import RUN_EVENTS, EarlierRuns, opens_conversation, standing
+from app.service.standing import UNREAD_EVENTS, EarlierRuns, opens_conversation, standing
 from app.turn.transcript import steps_taken
 
 if TYPE_CHECKING:
@@ -76,10 +76,13 @@ class Loader:
     compaction: Compaction
 
     async def load(self, session: Session, lease: Lease, *, now: datetime) -> Loaded:
-        """Everything that driving the leased run takes. Raises MissingSnapshot, CannotStart."""
+        """Everything that driving the leased run takes.
+
+        Raises MissingSnapshot, CannotStart and UnknownEventType.
+        """
         run = lease.run
-        scope = LogScope(run.conversation_id, run.id)
-        events = await session.events_of(scope, RUN_EVENTS)
+        events = await session.run_facts(run, but=UNREAD_EVENTS)
+        refuse_unknown(event.type for event in events)
         created = next((event for event in events if event.type == "run.created"), None)
         kept = kept_context(events)
         place = RunPlace(

@@ -101,6 +101,10 @@ class Session(SkillReads, PasskeyReads, GrantReads, Protocol):
         """Ascending events of the given types, `private` included."""
         ...
 
+    async def run_facts(self, run: RunRecord, *, but: Sequence[str]) -> list[Event]:
+        """A run's events, ascending, deltas and the types `but` left out, `private` included."""
+        ...
+
     async def latest(self, scope: LogScope, event_type: str) -> Event | None:
         """The newest event of that type, `private` included; flat in the length of the log."""
         ...

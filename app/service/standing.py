@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from app.engine.agent_run import AgentRun
 from app.engine.errors import InvalidRunDocument, UnsupportedRunFormat
+from app.log.catalogue import PAYLOADS
 from app.log.payload import delegation_of
 from app.log.queries import LogScope
 from app.service.history import HISTORY_EVENTS, fold_history, user_message
@@ -54,6 +55,9 @@ RUN_EVENTS: Final = (
     "delegate.started",
     "delegate.completed",
 )
+# What is known and says nothing of where a run stands. Everything else is read, so that a fact of a
+# later release is seen and not passed over.
+UNREAD_EVENTS: Final = tuple(sorted(PAYLOADS.keys() - set(RUN_EVENTS)))
 # A turn that pauses, or completes a step, has got somewhere; one that only began has not.
 PROGRESS_EVENTS: Final = ("run.started", "run.resumed", "run.paused", "step.completed")
 # What happens to a run as a whole, and so to its workers.

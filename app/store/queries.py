@@ -126,6 +126,9 @@ RUN_FACTS: Final = _WHOLE.replace(
     "CONDITION",
     "seq > $3 AND type = ANY($5::text[]) AND FILTER AND run_id = $6 ORDER BY seq LIMIT $4",
 ).replace("FILTER", _NO_DELTAS)
+RUN_FACTS_BUT: Final = _WHOLE.replace(
+    "CONDITION", "type <> ALL($3::text[]) AND FILTER AND run_id = $4 ORDER BY seq"
+).replace("FILTER", _NO_DELTAS)
 EVENTS_OF: Final = _WHOLE.replace(
     "CONDITION", "seq > $3 AND type = ANY($5::text[]) ORDER BY seq LIMIT $4"
 )

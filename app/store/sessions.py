@@ -240,6 +240,11 @@ class StoreSession:
         query = queries.RUN_EVENTS_OF if has_deltas else queries.RUN_FACTS
         return _events(await self._rows(query, *wanted, escape(scope.run_id)))
 
+    async def run_facts(self, run: RunRecord, *, but: Sequence[str]) -> list[Event]:
+        """A run's events, ascending, deltas and the types `but` left out, `private` included."""
+        where = (escape(run.conversation_id), list(but), escape(run.id))
+        return _events(await self._rows(queries.RUN_FACTS_BUT, *where))
+
     async def latest(self, scope: LogScope, event_type: str) -> Event | None:
         """The newest event of that type, `private` included; deltas are not looked for."""
         conversation_id = escape(scope.conversation_id)

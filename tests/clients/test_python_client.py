@@ -38,6 +38,7 @@ def client(address: Address, tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 def test_the_main_job_through_a_generated_client(client: PythonClient) -> None:
+    """F3: a decision signed by this client is taken."""
     sign, key = program("docs/approving.md"), ec.derive_private_key(7, ec.SECP256R1())
     key_id = registered(client, sign, key)
     run = paused(client)

@@ -203,6 +203,10 @@ async def test_facts_come_with_their_private_bytes_and_pages_without(
             assert [(e.seq, e.private) for e in facts] == [(4, b"1"), (5, b"2"), (7, None)]
             facts = await session.events_of(scope, [*wanted, "text.delta"], limit=4)
             assert [e.seq for e in facts] == [3, 4, 5, 6]
+        run = await session.run(run_id)
+        assert run
+        facts = await session.run_facts(run, but=["message.user", "run.created"])
+        assert [(e.seq, e.private) for e in facts] == [(3, b"0"), (4, b"1"), (5, b"2"), (7, None)]
         assert [e.private for e in await session.events(whole, after=2, limit=2)] == [None, None]
         one = await session.event(talk.id, 5)
         assert one
