@@ -25,7 +25,10 @@ pytestmark = [
 
 
 def test_the_main_job_through_a_generated_client(address: Address, tmp_path: Path) -> None:
-    """F3, F130, F131: a decision signed by it is taken; a tag of the union narrows its event, under the strictest checks of tsc."""
+    """F3, F130, F131: a decision signed by it is taken, and a tag of the union narrows its event.
+
+    All of it under the strictest checks of tsc.
+    """
     generate_typescript(tmp_path)
     run([NODE_TOOLS / "tsc"], tmp_path)
     told = run(["node", "built/main_job.js", address.url, address.token("bob")], tmp_path)
