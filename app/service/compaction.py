@@ -106,9 +106,20 @@ def shown_of(own: Summary | None, began_with: Summary | None) -> Folded | None:
 
 
 async def newest_summary(session: Session, conversation_id: str) -> Summary | None:
-    """The newest summary of a conversation, for a run that begins."""
-    found = await session.latest(LogScope(conversation_id), HistoryCompacted.TYPE)
+    """The newest summary of a conversation, for a run that begins.
+
+    A run that replayed itself alone left one that stands for nothing of the others.
+    """
+    scope = LogScope(conversation_id)
+    found = await session.latest(scope, HistoryCompacted.TYPE)
+    if found is not None and _is_of_a_run_alone(found):
+        every = await session.events_of(scope, [HistoryCompacted.TYPE])
+        found = next((one for one in reversed(every) if not _is_of_a_run_alone(one)), None)
     return None if found is None else read_summary(found)
+
+
+def _is_of_a_run_alone(event: Event) -> bool:
+    return bool(orjson.loads(event.private or b"{}").get("run_alone", False))
 
 
 def kept_summary(summary: Summary) -> dict[str, Any]:
@@ -190,7 +201,8 @@ class HistoryCompactor:
             model=self.summarizer.model,
         )
         self.summary = made
-        private = orjson.dumps({"summary": text, "messages": made.messages, "pinned": made.pinned})
+        kept = {"summary": text, "messages": made.messages, "pinned": made.pinned}
+        private = orjson.dumps(kept if self.replays_conversation else kept | {"run_alone": True})
         trust = Trust.QUARANTINED_CONTENT if made.is_tainted else Trust.UNSPECIFIED
         return Compacted(payload, private, trust, made.of_own_run())
 
