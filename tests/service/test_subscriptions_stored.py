@@ -42,6 +42,7 @@ async def bodies_to_the_end(reader: Subscription) -> list[bytes]:
 async def test_three_readers_see_each_event_whoever_wakes_them(
     store: Store, dsn: str, tenant: str, hints: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """F66."""
     talk = await Talk(store, tenant).open()
     run = await talk.ask()
     async with Store.open(dsn, seal=SEAL, process="reader") as other:

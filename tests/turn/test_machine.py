@@ -97,6 +97,7 @@ class RunMachine(RuleBasedStateMachine):
 
     @invariant()
     def every_rule_holds(self) -> None:
+        """F28: what has started by now was decided before, if it is a call that must be."""
         check_results(self.world)
         check_requests(self.world)
         check_consents(self.world)
