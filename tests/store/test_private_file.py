@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from app.errors import StoreUnavailable
-from app.store.private_file import kept
+from app.store.private_file import kept, replace
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,3 +48,32 @@ def test_a_folder_that_cannot_be_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(StoreUnavailable, match=r"cannot keep .*key\.json"):
         kept(tmp_path / "file" / "key.json", lambda: b"one")
+
+
+def test_a_replaced_file_is_private_and_whole(tmp_path: Path) -> None:
+    path = tmp_path / "data" / "key.json"
+    replace(path, b"one")
+    path.chmod(0o644)
+    replace(path, b"two")
+    assert path.read_bytes() == b"two"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert [entry.name for entry in path.parent.iterdir()] == ["key.json"]
+
+
+def test_whoever_reads_while_it_is_replaced_has_one_content_or_the_other(tmp_path: Path) -> None:
+    path = tmp_path / "key.json"
+    contents = [bytes([at]) * 100_000 for at in range(64)]
+    replace(path, contents[0])
+    with ThreadPoolExecutor(8) as threads:
+        written = threads.map(lambda content: replace(path, content), contents)
+        read = list(threads.map(lambda _: path.read_bytes(), range(64)))
+    assert list(written) == [None] * 64
+    assert set(read) <= set(contents)
+
+
+def test_what_cannot_be_replaced_is_told_and_left_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "key.json"
+    (path / "inside").mkdir(parents=True)
+    with pytest.raises(StoreUnavailable, match=r"cannot keep .*key\.json"):
+        replace(path, b"two")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["key.json"]
