@@ -1,5 +1,6 @@
 # Every target shares one virtual environment, .venv, made on first use.
 PYTHON ?= python3
+PORT ?= 8000
 BIN := .venv/bin
 
 .PHONY: install tools demo serve test bench mutants audit fuzz fmt lint types imports unit lock clean
@@ -31,7 +32,7 @@ demo: install
 	$(BIN)/turngate demo
 
 serve: install
-	$(BIN)/turngate serve --print-token
+	$(BIN)/turngate serve --print-token --port $(PORT)
 
 test: install tools lint types imports unit audit
 

@@ -42,6 +42,8 @@ _BODILESS: Final = frozenset({"GET", "HEAD"})
 async def authenticated(request: Request, edge: Edge) -> Authenticated:
     """Who sends the request, by its Authorization header. Raises TokenRefused."""
     header, *others = request.headers.getlist("authorization") or [""]
+    if not header:
+        raise TokenRefused("no access token: the header Authorization: Bearer TOKEN is expected")
     # Of two headers a proxy may have checked the other one.
     if others or header[: len(_SCHEME)].lower() != _SCHEME:
         raise TokenRefused("the access token is missing, invalid or expired")

@@ -108,8 +108,8 @@ class ImportRoute(WriteRoute):
         try:
             request.scope[_UNPACKED] = await asyncio.to_thread(skills_in, raw)
         except FolderDefect as defect:
-            fault = FieldFault("", f"{defect.entry!r} {defect}")
-            raise SkillImportInvalid(f"{defect.entry!r} {defect}", faults=(fault,)) from None
+            detail = f"{repr(defect.entry) if defect.entry else 'the body'} {defect}"
+            raise SkillImportInvalid(detail, faults=(FieldFault("", detail),)) from None
         return await super().serve(request, call, endpoint)
 
 

@@ -102,7 +102,7 @@ async def _parsed(request: Request, raw: bytes) -> FormData:
     try:
         return await parser.parse()
     except (MultiPartException, ValueError) as error:
-        raise _invalid("", "is no form of one file and at most one field") from error
+        raise _invalid("", "the body is no form of one file and at most one field") from error
 
 
 def _conversation(named: str | None, texts: Mapping[str, str] | None = None) -> str:
@@ -140,4 +140,5 @@ def _is_form(request: Request) -> bool:
 
 
 def _invalid(pointer: str, detail: str) -> RequestInvalid:
-    return RequestInvalid("the upload is refused", faults=(FieldFault(pointer, detail),))
+    told = f"at {pointer}: {detail}" if pointer else detail
+    return RequestInvalid(told, faults=(FieldFault(pointer, detail),))

@@ -162,8 +162,7 @@ def rebuild(
 ) -> None:
     """Compare the projections with the log: exit 0 equal or repaired, 1 different.
 
-    Of memory: add the turns of completed runs that could not be stored then, and embed every turn
-    that the embedder of the settings has not embedded.
+    Of memory: add the turns that could not be stored, and embed those that are not yet.
     """
     settings = _settings()
     import asyncio

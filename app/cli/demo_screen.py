@@ -127,7 +127,7 @@ _DETAILS: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
     "run.created": lambda data: f"agent {data['agent']}, for {data['principal']}",
     "message.user": _spoken,
     "message.assistant": _message,
-    "step.started": lambda data: f"attempt {data['attempt']}, grants {len(data['granted'])}",
+    "step.started": lambda data: f"attempt {data['attempt']}, {len(data['granted'])} capabilities",
     "call.gated": _gated,
     "approval.requested": lambda data: data["tool"],
     "approval.decided": lambda data: (

@@ -6,6 +6,7 @@ connection whose peer is gone while something is being sent to it.
 
 from __future__ import annotations
 
+import errno
 import socket
 from contextlib import suppress
 from typing import Final
@@ -35,7 +36,9 @@ def listening_socket(host: str, port: int) -> socket.socket:
         listener.listen()
     except OSError as error:
         listener.close()
-        raise PortTaken(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
+        way_out = "; --port takes another one" if error.errno == errno.EADDRINUSE else ""
+        reason = error.strerror or error
+        raise PortTaken(f"cannot listen on {host}:{port}: {reason}{way_out}") from error
     return listener
 
 

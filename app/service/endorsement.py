@@ -56,7 +56,10 @@ async def require_endorsement(
         case Endorsement(jws=None, passkey=dict(proof)):
             await _by_passkey(tx, proof, enrolment, now=now, origins=origins)
         case _:
-            raise KeyEndorsement("a further key needs the endorsement of exactly one active one")
+            raise KeyEndorsement(
+                "a further key needs the endorsement of exactly one active one,"
+                " as endorsement_jws or endorsement_passkey"
+            )
 
 
 async def _by_passkey(

@@ -251,6 +251,7 @@ async def test_an_upload_needs_a_body_and_a_conversation(world: ApiWorld) -> Non
     problem(await upload(alice, await conversation(alice), b""), 422, "request.invalid")
     nowhere = await alice.post("/v1/artifacts", b"x", Content_Type="a/b")
     assert pointers(nowhere.json()) == ["/query/conversation_id"]
+    assert nowhere.json()["detail"] == "at /query/conversation_id: is missing"
     problem(await alice.get("/v1/artifacts"), 422, "request.invalid")
     boundless = await alice.post("/v1/artifacts", b"x", Content_Type="multipart/form-data")
     problem(boundless, 422, "request.invalid")

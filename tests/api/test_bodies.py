@@ -153,4 +153,5 @@ async def test_a_route_without_a_body_takes_no_other(world: ApiWorld, body: byte
 
 async def test_nobody_unknown_is_told_what_is_wrong_with_a_body(world: ApiWorld) -> None:
     answer = await world.http.post("/v1/runs", content=b"{", headers={"Content-Type": "x"})
-    problem(answer, 401, "auth.token")
+    told = problem(answer, 401, "auth.token")
+    assert told["detail"] == "no access token: the header Authorization: Bearer TOKEN is expected"

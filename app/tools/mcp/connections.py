@@ -104,7 +104,7 @@ class McpConnections:
             case "stdio":
                 if server.command in self._commands:
                     return None
-                return "/command", f"no command is called {server.command!r} here"
+                return "/command", f"TURNGATE_MCP_COMMANDS names no command {server.command!r}"
             case "http":
                 refusal = await self._web.refusal(server.url or "")
                 return None if refusal is None else ("/url", refusal)

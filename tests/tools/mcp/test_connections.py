@@ -165,9 +165,11 @@ async def test_an_unknown_command_is_objected_to_and_never_run() -> None:
         server = process("rm -rf /")
         assert await known.objection(server) == (
             "/command",
-            "no command is called 'rm -rf /' here",
+            "TURNGATE_MCP_COMMANDS names no command 'rm -rf /'",
         )
-        assert (await known.look(server)).why_not == "no command is called 'rm -rf /' here"
+        assert (
+            await known.look(server)
+        ).why_not == "TURNGATE_MCP_COMMANDS names no command 'rm -rf /'"
 
 
 async def test_f103_a_private_address_is_objected_to_and_never_connected_to() -> None:
