@@ -61,9 +61,12 @@ class Place:
             text=True,
         )
 
-    def token(self, scope: str, *, tenant: str = "acme", sub: str = "alice") -> str:
+    def token(
+        self, scope: str, *, tenant: str = "acme", sub: str = "alice", roles: str = ""
+    ) -> str:
         """A token of the development issuer of this place."""
-        done = self.run("token", "--tenant", tenant, "--sub", sub, "--scope", scope)
+        words = ["--tenant", tenant, "--sub", sub, "--scope", scope, "--roles", roles]
+        done = self.run("token", *words)
         assert done.returncode == 0, done.stderr
         return done.stdout.splitlines()[-1]
 
