@@ -17,7 +17,7 @@ from hypothesis import settings
 from app.store.embedded import EmbeddedPostgres
 from app.store.migrations import migrate
 from app.store.open import Store
-from tests.support.buckets import s3_server
+from tests.support.buckets import MOTO, s3_server
 from tests.support.seals import SEAL
 
 if TYPE_CHECKING:
@@ -51,6 +51,8 @@ def dsn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def s3() -> Iterator[S3]:
     """An S3-compatible store, for as long as the tests run."""
+    if not MOTO.exists():
+        pytest.skip("`make tools` has not been run")
     with s3_server() as server:
         yield server
 
