@@ -3,8 +3,8 @@
 Every query filters by its tenant; this is what holds when one forgets to. The design:
 
 1. Each table with a column `tenant` has one policy (`secure_tenant_tables()`, which every migration
-   ends with): a row is seen and written only where `turngate.tenant` is its tenant. RLS is forced,
-   so it binds a plain owner too. Who sets nothing sees nothing.
+   ends with): a row is seen and written only where `turngate.tenant` is its tenant, which is read
+   once a statement. RLS is forced, so it binds a plain owner too. Who sets nothing sees nothing.
 2. The service acts as `turngate_service`, which owns nothing, is no superuser and may not change
    what is in `events`. A login that is above RLS takes that role with the connection, at no cost;
    where it cannot, the store does not open. Migrations run as the login itself.

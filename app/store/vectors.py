@@ -68,22 +68,28 @@ ON CONFLICT (tenant, turn_id) DO UPDATE
     SET embedder = excluded.embedder, embedding = excluded.embedding
     WHERE memory_vectors.principal = excluded.principal
         AND memory_vectors.conversation_id = excluded.conversation_id"""
-_SCOPE: Final = "tenant = $1 AND principal = $2 AND ($3::text IS NULL OR conversation_id = $3)"
-_COUNT: Final = """
-SELECT count(*) FROM (SELECT FROM memory_vectors
-    WHERE SCOPE AND embedder = $4 LIMIT $5) AS few""".replace("SCOPE", _SCOPE)
-_OTHER: Final = "SELECT embedder FROM memory_vectors WHERE SCOPE LIMIT 1".replace("SCOPE", _SCOPE)
+# Whose turns: of the session, or of the user in all sessions. One condition for both would be kept
+# as a plan that knows neither, and reads all of the user's rows to find those of a session.
+_OF_SESSION: Final = "tenant = $1 AND principal = $2 AND conversation_id = $3"
+_OF_USER: Final = "tenant = $1 AND principal = $2 AND $3::text IS NULL"
+# Vectors are counted only where the numbers of the session's turns do not say that they are few.
+_ARE_MANY: Final = """
+SELECT ($3::text IS NULL OR (SELECT coalesce(max(seq) - min(seq) >= $5, true)
+        FROM memory_turns WHERE tenant = $1 AND principal = $2 AND conversation_id = $3))
+    AND $5 < (SELECT count(*) FROM (SELECT FROM memory_vectors
+        WHERE {scope} AND embedder = $4 LIMIT $5 + 1) AS few) AS are_many"""
+_OTHER: Final = "SELECT embedder FROM memory_vectors WHERE {scope} LIMIT 1"
 # The subquery reads the text of the vector once: as a parameter it may be read again for each row.
 # No index knows the column as it is, so this compares all of it.
 _EXACT: Final = """
 SELECT turn_id, embedding <=> (SELECT $4::text::vector) AS distance
-FROM memory_vectors WHERE SCOPE AND embedder = {embedder}
-ORDER BY distance, at DESC, turn_id LIMIT $5""".replace("SCOPE", _SCOPE)
+FROM memory_vectors WHERE {scope} AND embedder = {embedder}
+ORDER BY distance, at DESC, turn_id LIMIT $5"""
 _INDEXED: Final = """
 SELECT turn_id, distance FROM (
     SELECT turn_id, at, embedding::vector({dimension}) <=> (SELECT $4::text::vector) AS distance
-    FROM memory_vectors WHERE SCOPE AND embedder = {embedder} ORDER BY distance LIMIT $5
-) AS near ORDER BY distance, at DESC, turn_id""".replace("SCOPE", _SCOPE)
+    FROM memory_vectors WHERE {scope} AND embedder = {embedder} ORDER BY distance LIMIT $5
+) AS near ORDER BY distance, at DESC, turn_id"""
 _SCANNING: Final = """
 SELECT set_config('hnsw.iterative_scan', 'strict_order', true),
     set_config('hnsw.ef_search', $1, true)"""
@@ -156,28 +162,34 @@ class StoreVectors:
         asked = (*where, _text(vector), most)
         tenant = OneTenant(self._pool, where[0])
         with storing():
-            rows = await tenant.fetchval(_COUNT, *where, self._embedder, self._exact_rows + 1)
-            if rows == 0:
-                await self._require_none(tenant, where)
-                return []
             found: Sequence[asyncpg.Record] = ()
-            if rows > self._exact_rows:
-                found = await self._by_index(tenant, asked, most)
-            if len(found) < min(most, rows):
-                found = await tenant.fetch(_EXACT.format(**self._literals), *asked)
+            if await tenant.fetchval(
+                self._within(_ARE_MANY, scope), *where, self._embedder, self._exact_rows
+            ):
+                found = await self._by_index(tenant, asked, scope)
+            if len(found) < most:
+                found = await tenant.fetch(self._within(_EXACT, scope), *asked)
+            if not found:
+                await self._require_none(tenant, where, scope)
         return [Near(row["turn_id"], 1.0 - row["distance"]) for row in found]
 
     async def _by_index(
-        self, tenant: OneTenant, asked: tuple[object, ...], most: int
+        self, tenant: OneTenant, asked: tuple[str, str, str | None, str, int], scope: RecallScope
     ) -> Sequence[asyncpg.Record]:
         async with tenant.transaction() as connection:
-            await connection.execute(_SCANNING, str(max(_LEAST_EF, 4 * most)))
-            return await connection.fetch(_INDEXED.format(**self._literals), *asked)
+            await connection.execute(_SCANNING, str(max(_LEAST_EF, 4 * asked[-1])))
+            return await connection.fetch(self._within(_INDEXED, scope), *asked)
 
-    async def _require_none(self, tenant: OneTenant, where: tuple[str, str, str | None]) -> None:
-        other = await tenant.fetchval(_OTHER, *where)
+    async def _require_none(
+        self, tenant: OneTenant, where: tuple[str, str, str | None], scope: RecallScope
+    ) -> None:
+        other = await tenant.fetchval(self._within(_OTHER, scope), *where)
         if other is not None:
             raise EmbedderMismatch(self._embedder, other)
+
+    def _within(self, statement: str, scope: RecallScope) -> str:
+        turns = _OF_SESSION if scope == "session" else _OF_USER
+        return statement.format(scope=turns, **self._literals)
 
 
 def _scope(identity: Identity, scope: RecallScope) -> tuple[str, str, str | None]:

@@ -52,6 +52,16 @@ async def test_every_table_with_a_tenant_is_secured_against_its_owner_too(store:
     assert [row["name"] for row in found if not row["is_secured"]] == []
 
 
+async def test_a_policy_reads_the_tenant_once_a_statement(store: Store) -> None:
+    """Once a row, it took longer than the comparison of two vectors."""
+    policies = (
+        "SELECT pg_get_expr(polqual, polrelid) FROM pg_policy WHERE polname = 'of_its_tenant'"
+    )
+    found = [row[0] for row in await store.pool.fetch(policies)]
+    assert len(found) > 10
+    assert {each.count("( SELECT current_setting(") for each in found} == {2}
+
+
 async def test_the_service_is_no_superuser_and_owns_nothing(store: Store) -> None:
     for pool in (store.pool, store.everyone.pool):
         assert await pool.fetchval("SELECT current_user") == "turngate_service"

@@ -35,6 +35,11 @@ INSERT INTO memory_vectors (tenant, turn_id, principal, conversation_id, at, emb
 SELECT $1 || n % 100, 'turn_' || n, 'alice', 'conv_1', now(), $2,
     ARRAY[1, n * 1e-8, 0]::real[]::vector
 FROM generate_series(1, $3::int) AS n"""
+TURNS = """
+INSERT INTO memory_turns (tenant, principal, conversation_id, seq, turn_id, run_id, user_message,
+    assistant_response, trust, digest, artifacts_shown, artifacts_hidden, embedded_by)
+SELECT $1, 'alice', 'conv_1', n, 'm' || n, '', '', '', 1, '', '{}', '{}', ''
+FROM unnest($2::int[]) AS n"""
 
 
 def alice(tenant: str, session: str = "conv_1") -> Identity:
@@ -139,6 +144,19 @@ async def test_many_rows_in_scope_are_found_by_the_index(store: Store, tenant: s
     await keep(store, vectors, alice(tenant), turns)
     found = await vectors.nearest(alice(tenant), EAST, top_k=3, scope="user")
     assert [one.turn_id for one in found] == ["t000", "t001", "t002"]
+
+
+@pytest.mark.parametrize("numbers", [[1, 2], [1, 90]], ids=["few turns", "a gap in their numbers"])
+async def test_few_turns_of_a_session_with_many_elsewhere_are_all_compared(
+    store: Store, tenant: str, numbers: list[int]
+) -> None:
+    vectors = await opened(store, tenant, exact_rows=50)
+    await store.everyone.pool.execute(TURNS, tenant, numbers)
+    await keep(store, vectors, alice(tenant), {"m1": EAST, "m2": NORTH})
+    others = {f"t{n:03d}": (1.0, n / 100, 0.0) for n in range(60)}
+    await keep(store, vectors, alice(tenant, "conv_2"), others)
+    found = await vectors.nearest(alice(tenant), EAST, top_k=5, scope="session")
+    assert [one.turn_id for one in found] == ["m1", "m2"]
 
 
 async def test_an_incomplete_identity_finds_nothing(store: Store, tenant: str) -> None:
