@@ -11,7 +11,7 @@ import structlog
 
 from app.errors import IdentityRequired
 from app.policy.taint import Trust
-from app.runctx.memory import ConversationTurn
+from app.runctx.memory import ConversationTurn, EmbedderMismatch
 from app.store.texts import escape, escape_all, unescape
 
 if TYPE_CHECKING:
@@ -69,12 +69,12 @@ WHERE SCOPE AND seq > $4 AND ($5::bigint IS NULL OR seq < $5)""".replace("SCOPE"
 _EMBEDDED: Final = """
 UPDATE memory_turns SET embedded_by = $5
 WHERE SCOPE AND turn_id = $4 RETURNING turn_id""".replace("SCOPE", _SCOPE)
-# Two ranges of the index beside the embedder's own, which is nearly all of it.
+# Ranges of the index beside the embedder's own, which is nearly all of it.
 _UNINDEXED: Final = """
-SELECT sum(turns)::bigint FROM (
-    SELECT count(*) AS turns FROM memory_turns WHERE OWNED AND embedded_by < $4
-    UNION ALL SELECT count(*) FROM memory_turns WHERE OWNED AND embedded_by > $4
-) AS ranges""".replace(
+SELECT (SELECT count(*) FROM memory_turns WHERE OWNED AND embedded_by = '') AS missing, coalesce(
+    (SELECT min(embedded_by) FROM memory_turns WHERE OWNED AND embedded_by > $4),
+    (SELECT max(embedded_by) FROM memory_turns
+        WHERE OWNED AND embedded_by > '' AND embedded_by < $4)) AS other""".replace(
     "OWNED", "tenant = $1 AND principal = $2 AND ($3::text IS NULL OR conversation_id = $3)"
 )
 _TAKEN: Final = "SELECT turn_id FROM memory_turns WHERE tenant = $1 AND turn_id = ANY($2::text[])"
@@ -179,9 +179,16 @@ async def embedded(connection: Connection, scope: Scope, turn_id: str, embedder:
 async def unindexed(
     connection: Reader, owner: tuple[str, str], session: str | None, embedder: str
 ) -> int:
-    """How many turns have text and no vector of the embedder; without a session, of all."""
-    found: int = await connection.fetchval(_UNINDEXED, *owner, session, embedder)
-    return found
+    """How many turns have text and no vector yet; without a session, of all.
+
+    Raises EmbedderMismatch where one has a vector that only another embedder compares.
+    """
+    found = await connection.fetchrow(_UNINDEXED, *owner, session, embedder)
+    assert found is not None  # noqa: S101 - a SELECT of two values returns a row
+    if found["other"] is not None:
+        raise EmbedderMismatch(embedder, found["other"])
+    missing: int = found["missing"]
+    return missing
 
 
 async def taken(connection: Connection, scope: Scope, ids: Sequence[str]) -> set[str]:

@@ -162,6 +162,19 @@ async def test_c120_another_embedders_turns_are_an_error(
         await found(other, who, "deploy")
 
 
+async def test_c120_newer_turns_do_not_hide_that_the_older_are_another_embedders(
+    store: Store, who: Identity, embedder: PlayedEmbedder
+) -> None:
+    """C120: in a scope where some were embedded by either, and none by either alone."""
+    other = PlayedEmbedder(f"{who.tenant}:2", ("deploy",))
+    await (await remembering(store, other)).add_turn(replace(who, session="conv_2"), said("deploy"))
+    memory = await remembering(store, embedder)
+    await memory.add_turn(who, said("deploy"))
+    assert await found(memory, who, "deploy") == ["deploy"]
+    with pytest.raises(EmbedderMismatch, match="turngate rebuild memory"):
+        await found(memory, who, "deploy", user=True)
+
+
 async def test_c121_turns_from_before_are_counted(
     store: Store, who: Identity, embedder: PlayedEmbedder
 ) -> None:
