@@ -16,7 +16,9 @@ import structlog
 
 from app.errors import StoreUnavailable
 from app.policy.taint import Trust
+from app.runctx.condense import SUMMARY_BYTES, cut
 from app.runctx.memory import Health
+from app.runctx.text import without_surrogates
 from app.store import memory_state, memory_turns
 from app.store.connections import storing
 from app.store.memory_state import CLAIM_S
@@ -159,11 +161,13 @@ class Folding:
         try:
             async with asyncio.timeout(self._times.call_s):
                 summarizer = self._summarizer_of(claim.model)
-                return await summarizer.summarize(claim.rolling.summary, items, identity=identity)
+                said = await summarizer.summarize(claim.rolling.summary, items, identity=identity)
         except Exception as error:  # noqa: BLE001 - whatever fails there counts, and costs no run
             # The text of an exception may quote a turn, so only its kind is logged.
             log.warning("memory.summary_failed", kind=type(error).__name__)
             return ""
+        # Every later prompt holds it, so a summariser that cannot stop does not say how long it is.
+        return cut(without_surrogates(said), SUMMARY_BYTES)
 
 
 @contextmanager

@@ -269,6 +269,15 @@ async def test_c113_blank_text_is_a_failure(
         assert await memory.health(who) is Health.RETRY
 
 
+async def test_a_summary_without_end_is_cut_at_8_kib(
+    memory: RollingMemory, folding: Folding, who: Identity, notes: Notes
+) -> None:
+    notes.says = "é" * 10_000
+    async with running(folding):
+        await add(memory, who, *range(1, 6))
+        assert (await shown(memory, who))[0] == "é" * 4096
+
+
 async def test_c114_a_tainted_turn_taints_its_summary(
     memory: RollingMemory, folding: Folding, who: Identity
 ) -> None:
