@@ -34,7 +34,9 @@ def demo(settings: Settings, *, keep: bool) -> None:
     ):
         if placed != settings:
             place = settings.data_dir
-            screen.said(f"another process of turngate works in {place}, so the demo does not")
+            screen.said(
+                f"another process of turngate works in {place}: the demo takes a new folder"
+            )
         with screen.waiting("starting Turngate"):
             # The client is loaded while the server starts: there are two cores.
             from app.cli.demo_play import Play, newcomer  # noqa: PLC0415 - see above

@@ -152,7 +152,8 @@ function facts(approval) {
   }
   if (risk.outcome_unknown) row("Again", "It may have run before; how that ended is unknown.");
   if (risk.sandbox_escalation) row("Sandbox", "It asks to run with a relaxed sandbox.");
-  row("Takes", `${required.count} × ${required.assurance} or better`);
+  const better = required.assurance === "passkey" ? "" : " or better";
+  row("Takes", `${required.count} × ${required.assurance}${better}`);
   if (approval.expires_at !== null) row("Until", new Date(approval.expires_at).toLocaleString());
   const definition = said(approval.tool_definition_digest);
   row("Definition", element("code", { className: "digest" }, definition));
