@@ -70,10 +70,9 @@ class ConversationMemory:
         self, session: Session, caller: Caller, conversation_id: str
     ) -> tuple[MemoryStore, MemoryMember]:
         """The memory of the agent of the newest run, as it is now; without one, of none."""
-        where = {"conversation_id": conversation_id}
-        runs = await session.runs(Reach(caller.principal), Page(), filters=where)
-        names = (run.agent for run in runs if run.principal == caller.principal)
-        agent = await session.agent(next(names, ""))
+        own = {"conversation_id": conversation_id, "principal": caller.principal}
+        runs = await session.runs(Reach(caller.principal), Page(limit=1), filters=own)
+        agent = await session.agent(runs[0].agent) if runs else None
         if agent is None:
             return self._memories.memory(MemorySettings(), model=""), MemoryMember()
         spec = AgentSpec.model_validate(agent.spec)

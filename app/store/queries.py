@@ -50,6 +50,7 @@ RUNS: Final = _RUNS.replace(
     AND ($5::text IS NULL OR r.status = $5)
     AND ($6::text IS NULL OR r.agent = $6)
     AND ($7::text IS NULL OR r.conversation_id = $7)
+    AND ($8::text IS NULL OR r.principal = $8)
 ORDER BY r.id DESC LIMIT $4""",
 )
 

@@ -75,8 +75,8 @@ class StoreSession:
     async def runs(
         self, reach: Reach, page: Page, *, filters: Mapping[str, str]
     ) -> list[RunRecord]:
-        """Newest first; filters: status, agent, conversation_id; the cursor is an id."""
-        wanted = _filters(filters, ("status", "agent", "conversation_id"))
+        """Newest first; filters: status, agent, conversation_id, principal; the cursor is an id."""
+        wanted = _filters(filters, ("status", "agent", "conversation_id", "principal"))
         return await self._runs(await self._rows(queries.RUNS, *_within(reach, page), *wanted))
 
     async def unfinished_runs(self, conversation_id: str) -> list[RunRecord]:

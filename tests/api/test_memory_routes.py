@@ -84,6 +84,16 @@ async def test_everybody_in_a_conversation_has_a_memory_of_their_own(world: ApiW
     assert len((await alice.get(place)).json()["recent_turns"]) == 1
 
 
+async def test_many_newer_runs_of_another_hide_nobodys_memory(world: ApiWorld) -> None:
+    """More than a page of them."""
+    alice, bob = world.person(), world.person("bob")
+    talk, place = await remembering(alice, TURN)
+    assert (await alice.patch(f"/v1/conversations/{talk}", {"participants": ["bob"]})).is_success
+    for _ in range(51):
+        await bob.run(conversation_id=talk)
+    assert len((await alice.get(place)).json()["recent_turns"]) == 1
+
+
 async def test_strangers_find_no_conversation(world: ApiWorld) -> None:
     alice, bob = world.person(), world.person("bob")
     _, place = await remembering(alice, TURN)
