@@ -48,7 +48,7 @@ imports:
 
 unit:
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest
+	$(BIN)/coverage run -m pytest -n auto --dist loadfile
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --fail-under=95 --skip-covered --sort=cover
 	$(BIN)/coverage report --fail-under=100 --skip-covered --include="app/policy/*,app/engine/*,app/trust/*"

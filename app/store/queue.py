@@ -112,11 +112,17 @@ class StoreQueue:
         """
         slots = asyncio.Semaphore(concurrency)
 
-        async def wake(job: Job) -> None:
+        async def call(job: Job) -> None:
             async with slots:
                 await handle((job.payload or b"").decode())
 
         async with asyncio.TaskGroup() as tasks:
+
+            async def wake(job: Job) -> None:
+                # A task of the group, which cancels it: PgQueuer, cancelled in the middle of a
+                # look at the queue, would wait for it instead.
+                await tasks.create_task(call(job))
+
             running: set[asyncio.Task[None]] = set()
             own = _OwnJobs(self._everyone.pool, handle, tasks)
             manager = None

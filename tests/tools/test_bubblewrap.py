@@ -6,6 +6,7 @@ import asyncio
 import os
 from contextlib import asynccontextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -15,7 +16,7 @@ from app.tools.bubblewrap import Bubblewrap, arguments, find_shell
 from app.tools.shell import NoShell, Ran, ShellFailed, ShellPlace
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
 
     from app.tools.shell import ShellRunner
 
@@ -194,6 +195,14 @@ async def test_where_there_is_no_bubblewrap_the_reason_is_told(
     assert (await find_shell()).why_not == "bubblewrap is not installed"
 
 
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that anybody can enter, which `tmp_path` is not."""
+    with TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
 @pytest.mark.parametrize(
     ("script", "why_not"),
     [
@@ -202,13 +211,11 @@ async def test_where_there_is_no_bubblewrap_the_reason_is_told(
     ],
 )
 async def test_a_bubblewrap_that_does_not_work_says_so(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, script: str, why_not: str
+    monkeypatch: pytest.MonkeyPatch, open_folder: Path, script: str, why_not: str
 ) -> None:
-    program = tmp_path / "bwrap"
+    program = open_folder / "bwrap"
     program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(0o755)
-    for folder in (tmp_path, *tmp_path.parents[:2]):
-        folder.chmod(0o755)
     monkeypatch.setattr(bubblewrap, "_PATHS", (program,))
     monkeypatch.setattr(bubblewrap, "PROBE_S", 0.5)
     found = await find_shell()
