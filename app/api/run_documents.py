@@ -35,15 +35,32 @@ class Attachment(Body):
 class CreateRun(Body):
     """A run to be created, in a new conversation unless one is named."""
 
-    agent: Name
-    input: Annotated[str, Field(min_length=1)] | Annotated[list[TextPart], Field(min_length=1)]
-    conversation_id: Name | None = None
-    attachments: list[Attachment] = Field(default_factory=list, max_length=100)
-    caller_memory: JsonValue = None
-    max_steps: Annotated[int, Field(ge=1, le=MAX_STEPS)] | None = None
-    unattended: bool = False
-    on_busy: OnBusy = "enqueue"
-    metadata: Metadata = Field(default_factory=dict)
+    agent: Name = Field(description="Name of an agent of the tenant")
+    input: Annotated[str, Field(min_length=1)] | Annotated[list[TextPart], Field(min_length=1)] = (
+        Field(description="What the user says")
+    )
+    conversation_id: Name | None = Field(
+        default=None, description="The conversation to go on with; else a new one"
+    )
+    attachments: list[Attachment] = Field(
+        default_factory=list, max_length=100, description="Files of the conversation"
+    )
+    caller_memory: JsonValue = Field(
+        default=None, description="Untrusted JSON that the model is shown, at most 32 KiB"
+    )
+    max_steps: Annotated[int, Field(ge=1, le=MAX_STEPS)] | None = Field(
+        default=None, description="Most steps of a turn; else the agent's"
+    )
+    unattended: bool = Field(
+        default=False, description="Nobody can be asked: what needs a person is denied"
+    )
+    on_busy: OnBusy = Field(
+        default="enqueue",
+        description="What becomes of it while another run of the conversation is open",
+    )
+    metadata: Metadata = Field(
+        default_factory=dict, description="Kept with the run, for the caller"
+    )
 
     def request(self) -> RunRequest:
         """What the use case is asked for."""
