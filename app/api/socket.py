@@ -4,6 +4,10 @@ What may be said when is `SocketSession`'s; here it meets ASGI. Two tasks share 
 and does what each frame asks for, the other pulls the stream and writes. Every frame leaves through
 `_text`, which gives up on a client that takes nothing for a minute. One alarm ends the socket when
 its client is late, its token over, or the process on its way down; it interrupts even a write.
+
+What a client asks for counts among its principal's requests, whatever the socket: a token, a ping,
+an acknowledgement that says nothing new. One that does costs nothing, for the service called for it
+with an event, and `hold` lives on them.
 """
 
 from __future__ import annotations
@@ -213,8 +217,11 @@ class _Socket:
             case Authenticate(token):
                 await self._authenticate(token)
             case SendPong():
+                self._count(self._session.caller)
                 await self._text(PONG)
-            case Acknowledge(seq):
+            case Acknowledge(seq, is_news):
+                if not is_news:
+                    self._count(self._session.caller)
                 if stream is not None:
                     stream.acknowledge(seq)
             case Close():
@@ -226,10 +233,16 @@ class _Socket:
 
     async def _authenticate(self, token: str) -> None:
         who = await self._edge.access.authenticate(token)
+        self._count(who.caller)
         refused = self._session.authenticated(who, self._clock.now())
         if refused is not None:
             raise _Closing(refused)
         self._set_alarm()
+
+    def _count(self, caller: Caller) -> None:
+        """Count one request of the caller's. Raises RateLimited."""
+        if self._edge.rates is not None:
+            self._edge.rates.count(caller)
 
     async def _text(self, text: str) -> None:
         """Write one frame. Cancelling is safe: a frame is written whole or not at all."""

@@ -46,9 +46,10 @@ class Subscribe:
 
 @dataclass(frozen=True, slots=True)
 class Acknowledge:
-    """The client has taken in everything up to `seq`."""
+    """The client has taken in everything up to `seq`; `is_news` if it had not said so before."""
 
     seq: int
+    is_news: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,7 @@ class SocketSession:
         self._who: Authenticated | None = None
         self._due: datetime | None = now + PATIENCE
         self._sent: int | None = None
+        self._acknowledged = 0
 
     @property
     def caller(self) -> Caller:
@@ -152,13 +154,16 @@ class SocketSession:
             detail = "a socket subscribes once"
             return Close(CloseCode.PROTOCOL, "frame.malformed", detail)
         self._sent, self._due = frame.after, None
+        self._acknowledged = frame.after
         return Subscribe(Opening(frame.after, frame.window if frame.mode == "hold" else None))
 
     def _acknowledge(self, seq: int) -> Action:
         if self._sent is None or seq > self._sent:
             detail = f"seq {seq} was not sent on this socket"
             return Close(CloseCode.PROTOCOL, "stream.ack", detail)
-        return Acknowledge(seq)
+        is_news = seq > self._acknowledged
+        self._acknowledged = max(self._acknowledged, seq)
+        return Acknowledge(seq, is_news)
 
 
 class FrameRate:

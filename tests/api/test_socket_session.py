@@ -126,11 +126,23 @@ def test_a_second_subscribe_closes_with_4400() -> None:
 
 def test_an_ack_may_name_what_the_client_had_or_was_sent_and_nothing_beyond() -> None:
     session = subscribed()
-    assert session.receive('{"type":"ack","seq":5}') == Acknowledge(5)
+    assert session.receive('{"type":"ack","seq":5}') == Acknowledge(5, is_news=False)
     assert closed(session.receive('{"type":"ack","seq":6}')) == (CloseCode.PROTOCOL, "stream.ack")
     session.sent(9)
     assert session.receive('{"type":"ack","seq":9}') == Acknowledge(9)
     assert closed(session.receive('{"type":"ack","seq":10}')) == (CloseCode.PROTOCOL, "stream.ack")
+
+
+def test_an_ack_is_news_once() -> None:
+    session = subscribed()
+    session.sent(9)
+    acks = [session.receive(f'{{"type":"ack","seq":{seq}}}') for seq in (8, 8, 7, 9)]
+    assert acks == [
+        Acknowledge(8, is_news=True),
+        Acknowledge(8, is_news=False),
+        Acknowledge(7, is_news=False),
+        Acknowledge(9, is_news=True),
+    ]
 
 
 @pytest.mark.parametrize("frame", [SUBSCRIBE, '{"type":"ping"}', '{"type":"ack","seq":0}'])

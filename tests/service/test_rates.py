@@ -66,3 +66,33 @@ def test_those_who_asked_long_ago_are_forgotten() -> None:
     clock.step(61)
     rates.count(caller())
     assert len(rates._paid_at) == 1
+
+
+def test_no_more_principals_are_remembered_than_the_bound_and_the_idlest_goes() -> None:
+    clock = SteppedClock()
+    rates = Rates(clock, per_minute=1, principals=3)
+    for name in ("a", "b", "c"):
+        clock.step(1)
+        rates.count(caller(name))
+    clock.step(1)
+    rates.count(caller("d"))
+    assert len(rates._paid_at) == 3
+    # The first one is unknown again; those who asked since still owe.
+    assert [refused(rates, caller(name)) for name in ("b", "c", "d")] == [58, 59, 60]
+    rates.count(caller("a"))
+    assert len(rates._paid_at) == 3
+
+
+def test_whoever_asks_again_is_not_the_idlest() -> None:
+    rates = Rates(SteppedClock(), per_minute=2, principals=2)
+    for name in ("a", "b", "a", "c"):
+        rates.count(caller(name))
+    assert refused(rates, caller("a")) == 30
+    rates.count(caller("b"))
+
+
+def test_a_flood_of_names_takes_no_more_memory_than_the_bound() -> None:
+    rates = Rates(SteppedClock(), per_minute=1, principals=100)
+    for number in range(10_000):
+        rates.count(caller(f"p{number}"))
+    assert len(rates._paid_at) == 100

@@ -17,6 +17,7 @@ from app.cli.serving import DrainingServer, server_config
 from app.cli.sockets import base_address, listening_socket
 from app.service.development import TokenOrder
 from app.service.hold import HoldGate
+from app.service.rates import Rates
 from app.service.streams import StreamLimits, Streams
 from app.service.subscriptions import Subscriptions
 from tests.support.api_world import EVERYDAY, ISSUER, edge_of
@@ -208,9 +209,12 @@ class Server:
 
 @asynccontextmanager
 async def served(
-    store: Store, tenant: str, *, limits: StreamLimits | None = None
+    store: Store, tenant: str, *, limits: StreamLimits | None = None, per_minute: int = 0
 ) -> AsyncIterator[Served]:
-    """The application on a port of its own, for the length of the block; nobody drives runs."""
+    """The application on a port of its own, for the length of the block; nobody drives runs.
+
+    A principal may send `per_minute` requests; 0 is no limit.
+    """
     clock = SteppedClock()
     subscriptions, holds = Subscriptions(store.database), HoldGate(clock)
     subscriptions.listen(store.signals)
@@ -221,6 +225,7 @@ async def served(
         holds=holds,
         limits=limits or StreamLimits(20, 10),
     )
-    edge = replace(edge_of(store, clock), streams=streams)
+    rates = Rates(clock, per_minute=per_minute) if per_minute else None
+    edge = replace(edge_of(store, clock), streams=streams, rates=rates)
     async with Server(edge) as server:
         yield Served(server.address, store, edge, holds, clock, tenant)
