@@ -6,6 +6,7 @@ repaired: what could leave a header, a folder or a line is refused.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
@@ -42,6 +43,8 @@ UPLOAD_SCHEMAS: Final[dict[str, Any]] = {
     }
 }
 _MAX_MIME_CHARS: Final = 255
+# The names of RFC 6838: a comma would end the header of the data URL in which an image goes along.
+_TYPE: Final = re.compile(r"[a-z0-9!#$&^_.+-]+/[a-z0-9!#$&^_.+-]+")
 
 
 def _one_name(name: str) -> str:
@@ -120,7 +123,8 @@ def _conversation(named: str | None, texts: Mapping[str, str] | None = None) -> 
 
 def _sound_mime(mime: str) -> str:
     """The declared type as it was written. Raises MediaTypeRefused."""
-    if not media_type(mime) or not mime.isprintable() or len(mime) > _MAX_MIME_CHARS:
+    is_type = _TYPE.fullmatch(media_type(mime)) is not None
+    if not is_type or not mime.isprintable() or len(mime) > _MAX_MIME_CHARS:
         raise MediaTypeRefused("the file must have a media type, such as text/plain")
     return mime
 

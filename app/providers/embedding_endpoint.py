@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 USUAL_DIMENSION: Final = 1536
 LIMIT_S: Final = 10.0
 ATTEMPTS: Final = 3
+# Eight vectors of 2000 dimensions take half of it; reading far more would hold up everything else.
+ANSWER_BYTES: Final = 1024 * 1024
 FIRST_WAIT_S: Final = 0.2
 _TOO_MANY: Final = 429
 
@@ -98,4 +100,6 @@ class EndpointVectors:
             answer = await self._client.post(self._url, json=body)
         if not answer.is_success:
             raise EmbeddingFailed(f"the endpoint answered {answer.status_code}")
+        if len(answer.content) > ANSWER_BYTES:
+            raise EmbeddingFailed(f"the endpoint answered more than {ANSWER_BYTES} bytes")
         return answer

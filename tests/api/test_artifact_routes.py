@@ -220,7 +220,9 @@ async def test_a_polyglot_is_never_served_as_what_it_claims(world: ApiWorld, mim
     assert content.headers["content-disposition"].startswith("attachment; ")
 
 
-@pytest.mark.parametrize("mime", ["text", "a/b/c", "text/", "x" * 300 + "/y"])
+@pytest.mark.parametrize(
+    "mime", ["text", "a/b/c", "text/", "x" * 300 + "/y", "image/png,x", "*/*", "a b/c"]
+)
 async def test_a_type_that_is_none_is_refused(world: ApiWorld, mime: str) -> None:
     alice = world.person()
     answer = await upload(alice, await conversation(alice), Content_Type=mime)

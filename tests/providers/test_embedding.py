@@ -180,6 +180,13 @@ async def test_what_an_endpoint_says_is_in_no_message() -> None:
     assert "sk-secret" not in str(caught.value)
 
 
+async def test_an_answer_without_end_is_not_read() -> None:
+    async with web_server() as web:
+        web.pages[PATH] = page(b'{"data": []}' + b" " * 1024 * 1024)
+        with pytest.raises(EmbeddingFailed, match="more than 1048576 bytes"):
+            await endpoint(web).of(["a"])
+
+
 async def test_an_endpoint_that_is_not_there_is_an_error() -> None:
     def nobody_listens() -> str:
         with socket.socket() as free:
