@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from app.cli.auditing import judged
+from app.store.stored_logs import StoredLogs
 from tests.api.test_agent_routes import audited
 from tests.support.api_world import pointers, problem, thumbprint
+from tests.support.asked import asked
 from tests.trust.signer import Signer
 
 if TYPE_CHECKING:
@@ -149,3 +152,24 @@ async def test_a_reset_revokes_all_and_opens_the_first_enrolment_again(world: Ap
     problem(await alice.post("/v1/keys", alice.enrolment(fresh())), 403, "key.endorsement")
     kind, data = (await audited(world))[2]
     assert (kind, data) == ("keys.reset", {"resource": {"principal": "alice"}, "by": "boss"})
+
+
+@pytest.mark.parametrize("path", ["DELETE /v1/keys/{kid}", "POST /v1/principals/alice/reset-keys"])
+async def test_what_a_revoked_key_decided_is_still_verified_and_it_decides_no_more(
+    world: ApiWorld, path: str
+) -> None:
+    """The key is kept for that; an export brings it along."""
+    case = await asked(world, 2)
+    decided, waiting = case.ids
+    late = {"decision_jws": await case.jws(waiting)}
+    body = {"decision_jws": await case.jws(decided)}
+    assert (await case.alice.post(f"/v1/approvals/{decided}/approve", body)).status_code == 200
+    method, place = path.format(kid=case.kid).split()
+    by = world.person(scopes=("keys:write", "admin"))
+    assert (await by.ask(method, place)).status_code == 204
+    refused = await case.alice.post(f"/v1/approvals/{waiting}/approve", late)
+    problem(refused, 401, "decision.signature")
+    async with StoredLogs(world.store.everyone).opened(case.run["conversation_id"]) as log:
+        assert log is not None
+        report = await judged(log)
+    assert (report.decisions, report.findings) == (1, [])

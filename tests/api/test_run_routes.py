@@ -10,14 +10,15 @@ import pytest
 from app.log.envelope import NewEvent
 from app.log.payload import UsageTotals
 from app.log.runs import Envelope, RunCompleted
+from app.store.open import Store
 from tests.support.api_world import api_world, pointers, problem
 from tests.support.postgres import Talk, completed, failed, started
+from tests.support.seals import SEAL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from app.log.envelope import Event
-    from app.store.open import Store
     from tests.support.api_world import ApiWorld
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -110,6 +111,23 @@ async def test_a_principal_has_only_so_many_open_runs(shared_store: Store) -> No
         assert (await bob.post("/v1/runs", body)).status_code == 201
         await alice.post(f"/v1/runs/{second['id']}/cancel")
         assert (await alice.post("/v1/runs", body)).status_code == 201
+
+
+async def test_two_processes_count_the_open_runs_together(
+    shared_store: Store, dsn: str, tenant: str
+) -> None:
+    async with (
+        Store.open(dsn, seal=SEAL, process="another-process-of-the-edge") as other_store,
+        api_world(shared_store, open_runs=3) as one,
+        api_world(other_store, open_runs=3) as other,
+    ):
+        alice, elsewhere = one.person(tenant=tenant), other.person(tenant=tenant)
+        await alice.agent()
+        body = {"agent": "helper", "input": "x"}
+        sent = [person.post("/v1/runs", body) for person in (alice, elsewhere) * 5]
+        answers = await asyncio.gather(*sent)
+    assert sorted(answer.status_code for answer in answers) == [201] * 3 + [429] * 7
+    assert {answer.json().get("code") for answer in answers} == {None, "quota.open_runs"}
 
 
 async def test_runs_are_listed_newest_first_in_reach_and_by_filter(world: ApiWorld) -> None:
