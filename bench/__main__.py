@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 import uvloop
 
 from app.store.whereabouts import running_database
-from bench import appends, decisions, engine, resumes, runs, sockets, streaming
+from bench import appends, context, decisions, engine, resumes, runs, sockets, streaming
 from bench.report import Report
 from bench.servers import bare, turngate
 from bench.wire import Http
@@ -33,6 +33,7 @@ async def measured(scratch: Path) -> Report:
             desk = await decisions.Desk.open(ours.address)
             await decisions.measure(report, desk, base)
             await runs.measure(report, ours, base)
+            await context.measure(report, ours.address)
             async with running_database(None, data_dir=scratch) as dsn:
                 conversation = await resumes.measure(report, desk, dsn)
                 await streaming.measure(report, ours, conversation, scratch)

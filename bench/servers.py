@@ -24,6 +24,7 @@ SUB = "alice"
 SCOPES = (
     *("agents:write", "agents:read", "runs:write", "runs:read"),
     *("approvals:read", "approvals:decide", "keys:write"),
+    *("skills:write", "artifacts:write"),
 )
 READY_S = 60.0
 _POLL_S = 0.02
