@@ -2,6 +2,10 @@
 
 The answer stands whatever becomes of the write, so nothing of it leaves but a fact. A worker that
 dies in between is repeated harmlessly: the turn of one run is stored once.
+
+Of a cancelled run nothing is remembered, though a write that began is not broken off: whichever of
+the two comes first, the other waits. The write finds the run cancelled and stores nothing, or the
+cancel finds the turn and deletes it.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from app.ids import Identity
 from app.log.envelope import NewEvent
 from app.log.payload import UsageTotals
 from app.log.records import RunRecord
@@ -167,6 +168,9 @@ class Runs:
         events = await settlements(tx, run)
         events.append(NewEvent(RunCancelled(by=by, reason=reason), run_id=run.id))
         await tx.append(run.conversation_id, events, now=self._clock.now())
+        # Its worker may have had the answer, and stored the turn just before.
+        identity = Identity(run.tenant, run.principal, run.conversation_id)
+        await tx.forget_memory(identity, run=run.id)
 
     def _message(
         self,

@@ -73,7 +73,7 @@ class StoreMemory:
         self._is_closed = False
 
     async def add_turn(self, identity: Identity, turn: ConversationTurn) -> TurnWritten:
-        """Store a finished exchange. The turn of one run is stored once."""
+        """Store a finished exchange. The turn of a run is stored once, of a cancelled one never."""
         scope = self._scope(identity)
         if not self._keeps_turns:
             return TurnWritten(turn.turn_id, is_new=False, health=Health.HEALTHY)
@@ -85,6 +85,9 @@ class StoreMemory:
                 return TurnWritten(
                     written, is_new=False, health=await self._health(connection, scope)
                 )
+            if await memory_turns.is_cancelled(connection, scope, turn.run):
+                health = await self._health(connection, scope)
+                return TurnWritten(turn.turn_id, is_new=False, health=health)
             seq, turn_id = await memory_turns.added(connection, scope, turn)
             if self._recall is not None and vector is not None:
                 stored = replace(turn, turn_id=turn_id, session=identity.session)

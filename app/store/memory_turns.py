@@ -80,6 +80,20 @@ SELECT (SELECT count(*) FROM memory_turns WHERE OWNED AND embedded_by = '') AS m
 _TAKEN: Final = "SELECT turn_id FROM memory_turns WHERE tenant = $1 AND turn_id = ANY($2::text[])"
 _FORGET: Final = "DELETE FROM memory_turns WHERE SCOPE".replace("SCOPE", _SCOPE)
 _FORGET_STATE: Final = "DELETE FROM memory_state WHERE SCOPE".replace("SCOPE", _SCOPE)
+# A row of its own, for `none` has no other, says up to which event of the log all is forgotten.
+_FORGOTTEN: Final = """
+INSERT INTO memory_state (tenant, principal, conversation_id, strategy, model, summary,
+    summary_trust, folded_through, health, failures, pending, forgotten_through)
+SELECT $1, $2, $3, 'none', '', '', 0, 0, 'healthy', 0, '[]', head_seq
+FROM conversations WHERE tenant = $1 AND id = $3"""
+# The row stays as it is until the turn is stored: a cancel waits, and then finds the turn.
+_STATUS: Final = "SELECT status FROM runs WHERE tenant = $1 AND id = $2 FOR SHARE"
+_FORGET_RUN: Final = (
+    "DELETE FROM memory_turns WHERE SCOPE AND run_id = $4 RETURNING turn_id".replace(
+        "SCOPE", _SCOPE
+    )
+)
+_FORGET_VECTOR: Final = "DELETE FROM memory_vectors WHERE tenant = $1 AND turn_id = $2"
 _FORGET_OLD: Final = """
 WITH old AS MATERIALIZED (
     SELECT tenant, turn_id FROM memory_turns WHERE created_at < $1
@@ -92,7 +106,7 @@ _FORGET_THEIR_STATES: Final = """
 DELETE FROM memory_state s
 USING unnest($1::text[], $2::text[], $3::text[]) AS gone (tenant, principal, conversation_id)
 WHERE s.tenant = gone.tenant AND s.principal = gone.principal
-    AND s.conversation_id = gone.conversation_id
+    AND s.conversation_id = gone.conversation_id AND s.forgotten_through = 0
     AND NOT EXISTS (SELECT FROM memory_turns t WHERE t.tenant = s.tenant
         AND t.principal = s.principal AND t.conversation_id = s.conversation_id)"""
 _FORGET_THEIR_VECTORS: Final = """
@@ -198,11 +212,25 @@ async def taken(connection: Connection, scope: Scope, ids: Sequence[str]) -> set
 
 
 async def forget(connection: Connection, scope: Scope) -> None:
-    """Delete turns, vectors, summaries and queues of a session."""
+    """Delete turns, vectors, summaries and queues of a session, and keep up to when that was."""
     await connection.execute(_FORGET, *scope)
     await connection.execute(_FORGET_STATE, *scope)
+    await connection.execute(_FORGOTTEN, *scope)
     if await connection.fetchval(_HAS_VECTORS):
         await connection.execute(_FORGET_VECTORS, *scope)
+
+
+async def is_cancelled(connection: Connection, scope: Scope, run: str) -> bool:
+    """Whether the run was cancelled, which it will not be before this transaction ends."""
+    status: str | None = await connection.fetchval(_STATUS, scope[0], escape(run))
+    return status == "cancelled"
+
+
+async def forget_run(connection: Connection, scope: Scope, run: str) -> None:
+    """Delete the turn of a run, and its vector, if there is one."""
+    turn_id = await connection.fetchval(_FORGET_RUN, *scope, escape(run))
+    if turn_id is not None and await connection.fetchval(_HAS_VECTORS):
+        await connection.execute(_FORGET_VECTOR, scope[0], turn_id)
 
 
 async def forget_old(connection: Connection, before: datetime, limit: int) -> None:

@@ -1,4 +1,4 @@
-"""Completed runs that are not remembered, for the write failed."""
+"""Completed runs that are not remembered, for the write failed, and that nobody wants forgotten."""
 
 from __future__ import annotations
 
@@ -19,6 +19,10 @@ WHERE events.type = 'memory.written' AND events.data->>'written' = 'false' AND e
     AND NOT EXISTS (SELECT FROM memory_turns AS turns
         WHERE turns.tenant = runs.tenant AND turns.principal = runs.principal
             AND turns.conversation_id = runs.conversation_id AND turns.run_id = runs.id)
+    AND NOT EXISTS (SELECT FROM memory_state AS state
+        WHERE state.tenant = runs.tenant AND state.principal = runs.principal
+            AND state.conversation_id = runs.conversation_id
+            AND state.forgotten_through >= events.seq)
 ORDER BY events.at, events.run_id"""
 
 

@@ -54,7 +54,11 @@ class MemoryTurn(SQLModel, table=True):
 
 
 class MemoryStateRow(SQLModel, table=True):
-    """How far a session's turns are folded; `claim` is who folds the oldest range just now."""
+    """How far a session's turns are folded; `claim` is who folds the oldest range just now.
+
+    In the row of the strategy `none`, `forgotten_through` is the newest event of the log when the
+    session's memory was deleted: what was not stored before that is not stored afterwards either.
+    """
 
     __tablename__: ClassVar[str] = "memory_state"
     __table_args__ = (
@@ -77,6 +81,7 @@ class MemoryStateRow(SQLModel, table=True):
     pending: list[dict[str, Any]] = document()
     claim: str | None = text(null=True)
     claimed_at: datetime | None = time(null=True)
+    forgotten_through: int = number(default=0)
     updated_at: datetime = Field(
         sa_type=DateTime(timezone=True), sa_column_kwargs={"server_default": func.now()}
     )

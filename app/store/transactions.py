@@ -203,9 +203,12 @@ class StoreTransaction(StoreSession):
         """Let go of an artifact for good."""
         await self._artifacts.delete(artifact.identity, artifact.id)
 
-    async def forget_memory(self, identity: Identity) -> None:
-        """Forget all that was remembered of the session, in whichever way."""
+    async def forget_memory(self, identity: Identity, *, run: str | None = None) -> None:
+        """Forget what was remembered of the session in whichever way, or the turn of one run."""
         scope = memory_turns.scope_of(identity)
+        if run is not None:
+            await memory_turns.forget_run(self._connection, scope, run)
+            return
         await memory_turns.hold(self._connection, scope)
         await memory_turns.forget(self._connection, scope)
 

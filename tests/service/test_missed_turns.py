@@ -92,3 +92,15 @@ async def test_a_run_that_failed_or_remembers_nothing_has_no_turn(house: Remembe
     assert not await remembered(house, failed)
     assert not await remembered(house, replace(failed, id="run_none"))
     assert plain.status == "completed"
+
+
+async def test_what_its_owner_forgot_is_not_stored_again(house: RememberingHouse) -> None:
+    alice = await house.person()
+    await house.agent(**WINDOW)
+    run = await house.drive(await alice.run("say hello"))
+    async with house.store.database.transaction(house.tenant) as tx:
+        await tx.forget_memory(house.identity(run))
+    assert await missed(house) == []
+    later = await alice.run("say again", conversation_id=run.conversation_id)
+    await house.drive(later)
+    assert await missed(house) == [later.id]
