@@ -55,7 +55,7 @@ async def measure(report: Report, address: Address) -> None:
         await http.call("POST", f"/v1/artifacts?conversation_id={conversation}", {str(n): FILE})
         for n in range(FILES)
     ]
-    attached = [{"artifact_id": file["id"], "disposition": "inline"} for file in files]
+    attached = [{"artifact_id": file["id"], "disposition": "ref"} for file in files]
     more = {"conversation_id": conversation, "attachments": attached}
     full, plain = [], []
     for n in range(SAMPLES):
