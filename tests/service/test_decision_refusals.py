@@ -230,6 +230,19 @@ async def test_a_key_is_too_weak_where_a_passkey_is_asked_for(house: House) -> N
     assert (await refused(alice, asked, "approve", jws)).code == "decision.approver"
 
 
+async def test_each_tool_is_asked_for_at_its_own_assurance(house: House) -> None:
+    """Of two calls of one turn, a key decides the one, and the other waits for a passkey."""
+    alice = await house.person()
+    await house.agent(assurance={"default": "key", "tools": {"mutate": "passkey"}})
+    run = await house.drive(await alice.run("call stamp {}\ncall mutate {}\n---\nsay done"))
+    stamp, mutate = await house.pending(run)
+    assert [one.card["required"]["assurance"] for one in (stamp, mutate)] == ["key", "passkey"]
+    await alice.approve(stamp)
+    jws = alice.sign(await alice.payload(mutate.id, decision="approve"))
+    assert (await refused(alice, mutate, "approve", jws)).code == "decision.approver"
+    assert [one.id for one in await house.pending(run)] == [mutate.id]
+
+
 @dataclass(frozen=True)
 class EditCase:
     name: str

@@ -161,6 +161,8 @@ async def test_t75_a_reviewer_program_signs_its_fixed_reason(house: House) -> No
     with pytest.raises(DecisionApprover):
         await bot.approve(asked)
     await bot.approve(asked, reason="decided by a program")
+    ((decision,),) = [one.decisions for one in await house.asked(run)]
+    assert (decision.approver, decision.reason) == ("bot", "decided by a program")
     assert (await house.drive(run)).status == "completed"
 
 
