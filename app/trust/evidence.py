@@ -1,8 +1,8 @@
 """What a log has asked and what people signed, held against each other event by event.
 
 Three rules: a request shows the arguments whose digest it names; a decision is signed with a key of
-its approver and bound to the request that stands before it; nothing starts under a decision that
-does not cover exactly its arguments.
+its approver and bound to the request that stands before it; nothing starts under a decision that is
+not about just this call with just these arguments, nor under a session approval of another tool.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import BaseModel, ConfigDict
 
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
     from app.trust.keys import P256Key
     from app.trust.passkey import Passkey
+
+_TOO_FEW: Final = "too few sound approvals of exactly these arguments stand before this start"
 
 
 class _Facts(BaseModel):
@@ -98,6 +100,8 @@ class _CoveredBy(_Facts):
 
 
 class _Started(_Facts):
+    request_id: str
+    tool: str
     args_sha256: str
     covered_by: _CoveredBy | None
 
@@ -119,6 +123,32 @@ class ApproverPasskey:
 
 
 @dataclass(slots=True)
+class _Approvals:
+    """What was soundly said on one request: who approved which arguments in what scope."""
+
+    scopes: defaultdict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
+    is_denied: bool = False
+
+    def take(self, payload: DecisionPayload, effective: str) -> None:
+        """One denial decides; approvals add up for the same arguments alone (turn.md 6.6)."""
+        if payload.decision == "approve":
+            self.scopes[effective][payload.approver] = payload.scope
+        else:
+            self.is_denied = True
+
+    def cover(self, args_sha256: str, *, count: int) -> bool:
+        """Whether enough people have approved a call with these arguments."""
+        return not self.is_denied and len(self.scopes[args_sha256]) >= count
+
+    def last(self, *, count: int) -> bool:
+        """Whether enough people have approved for the session, each of them."""
+        return not self.is_denied and any(
+            len(scopes) >= count and set(scopes.values()) == {"session"}
+            for scopes in self.scopes.values()
+        )
+
+
+@dataclass(slots=True)
 class Evidence:
     """The requests and sound approvals of one log, in the order in which it tells them."""
 
@@ -127,8 +157,8 @@ class Evidence:
     passkeys: Mapping[str, ApproverPasskey] = field(default_factory=dict)
     decisions: int = 0
     _requests: dict[str, _Requested] = field(default_factory=dict)
-    _approvers: defaultdict[tuple[str, str], set[str]] = field(
-        default_factory=lambda: defaultdict(set)
+    _approvals: defaultdict[str, _Approvals] = field(
+        default_factory=lambda: defaultdict(_Approvals)
     )
 
     def problem(self, kind: str, data: Mapping[str, Any], private: bytes | None) -> str | None:
@@ -168,8 +198,7 @@ class Evidence:
         effective = _effective_digest(payload)
         if _told(decided) != _signed(payload, effective):
             return "the event tells other than what was signed"
-        if payload.decision == "approve":
-            self._approvers[payload.approval_id, effective].add(payload.approver)
+        self._approvals[payload.approval_id].take(payload, effective)
         return None
 
     def _verified(self, decided: _Decided, private: bytes | None) -> DecisionPayload | str:
@@ -211,13 +240,22 @@ class Evidence:
         if isinstance(started, Refused):
             return started.reason
         cover = started.covered_by
-        if cover is None or cover.kind != "decision":
+        # The grant of a start is told in the tenant's own log, which is another one.
+        if cover is None or cover.kind == "grant":
             return None
-        request = self._requests.get(cover.id)
-        approvers = self._approvers[cover.id, started.args_sha256]
-        if request is None or len(approvers) < request.required.count:
-            return "too few sound approvals of exactly these arguments stand before this start"
-        return None
+        request, said = self._requests.get(cover.id), self._approvals[cover.id]
+        if request is None:
+            return _TOO_FEW
+        count = request.required.count
+        if cover.kind == "session":
+            is_other, covers = request.tool != started.tool, said.last(count=count)
+        else:
+            told = (request.request_id, request.tool)
+            is_other = told != (started.request_id, started.tool)
+            covers = said.cover(started.args_sha256, count=count)
+        if is_other:
+            return "the approval that this start names is of another call"
+        return None if covers else _TOO_FEW
 
 
 def _told(decided: _Decided) -> tuple[object, ...]:

@@ -49,6 +49,7 @@ DECIDED: dict[str, Any] = {
 }
 STARTED: dict[str, Any] = {
     "call_id": "call_0_0",
+    "request_id": "req_1",
     "tool": "http_post",
     "args_sha256": ARGS_SHA256,
     "covered_by": {"kind": "decision", "id": "appr_1"},

@@ -18,6 +18,7 @@ from tests.trust.signer import Signer, compact
 BOB = Signer.of(8)
 EDIT = '{"body":"{\\"n\\":1}","url":"http://127.0.0.1:9000/orders"}'
 EDIT_SHA256 = sha256(EDIT.encode()).hexdigest()
+OTHER_CALL = "the approval that this start names is of another call"
 TOO_FEW = "too few sound approvals of exactly these arguments stand before this start"
 
 
@@ -77,9 +78,57 @@ def test_two_approvers_are_counted_where_two_are_needed() -> None:
 def test_starts_that_no_decision_covers_are_none_of_its_business() -> None:
     log = evidence()
     assert log.problem("tool.started", STARTED | {"covered_by": None}, None) is None
-    session = {"covered_by": {"kind": "session", "id": "appr_1"}}
-    assert log.problem("tool.started", STARTED | session, None) is None
+    granted = {"covered_by": {"kind": "grant", "id": "grant_1"}}
+    assert log.problem("tool.started", STARTED | granted, None) is None
     assert log.problem("run.created", {}, None) is None
+
+
+@pytest.mark.parametrize("other", [{"request_id": "req_2"}, {"tool": "files_delete"}], ids=str)
+def test_t69_a_decision_moved_to_another_call_is_found(other: dict[str, str]) -> None:
+    log = asked()
+    assert decide(log, DECIDED, SIGNED) is None
+    assert log.problem("tool.started", STARTED | other, None) == OTHER_CALL
+
+
+def test_a_start_after_a_denial_is_found_however_many_approve() -> None:
+    log = asked()
+    denied = {"decision": "deny", "covered_capabilities": [], "effective_args_sha256": None}
+    assert decide(log, DECIDED | denied, DENY | {"args_sha256": ARGS_SHA256}) is None
+    assert decide(log, DECIDED, SIGNED) is None
+    assert log.problem("tool.started", STARTED, None) == TOO_FEW
+
+
+IN_SESSION = STARTED | {
+    "request_id": "req_2",
+    "args_sha256": EDIT_SHA256,
+    "covered_by": {"kind": "session", "id": "appr_1"},
+}
+LASTING = {"scope": "session"}
+
+
+def session_allowed(count: int = 1) -> Evidence:
+    risk = REQUESTED["risk"] | {"session_allowed": True}
+    return asked(risk=risk, required={"count": count})
+
+
+def test_a_session_approval_lets_its_tool_start_with_any_arguments() -> None:
+    log = session_allowed()
+    assert log.problem("tool.started", IN_SESSION, None) == TOO_FEW
+    assert decide(log, DECIDED | LASTING, SIGNED | LASTING) is None
+    assert log.problem("tool.started", IN_SESSION, None) is None
+    assert log.problem("tool.started", IN_SESSION | {"tool": "files_delete"}, None) == OTHER_CALL
+
+
+def test_an_approval_for_once_is_none_for_the_session() -> None:
+    log = session_allowed()
+    assert decide(log, DECIDED, SIGNED) is None
+    assert log.problem("tool.started", IN_SESSION, None) == TOO_FEW
+
+
+def test_of_two_approvers_both_must_approve_for_the_session() -> None:
+    log = session_allowed(count=2)
+    assert decide(log, DECIDED | LASTING, SIGNED | LASTING) is None
+    assert log.problem("tool.started", IN_SESSION, None) == TOO_FEW
 
 
 def test_a_start_under_an_approval_that_was_never_requested_is_found() -> None:
