@@ -100,11 +100,15 @@ class Supervisor:
         await self._take(conversation_id)
 
     async def _take(self, conversation_id: str) -> bool:
-        """Claim and drive, and tell; waits while as many runs as are allowed are under way."""
+        """Claim and drive, and tell; waits while as many runs as are allowed are under way.
+
+        A place that is free only because this worker has stopped is for no new run.
+        """
         await self._free.acquire()
         lease = None
         try:
-            lease = await self._driver.claim(conversation_id)
+            if not self._stopping.is_set():
+                lease = await self._driver.claim(conversation_id)
         except StoreUnavailable:
             log.warning("store.unavailable")
         finally:

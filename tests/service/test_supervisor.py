@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import pytest_asyncio
+from typing_extensions import override
 
 from app.errors import StoreUnavailable
 from app.service.supervisor import Supervisor
@@ -16,7 +17,7 @@ from tests.service.deaths import other
 from tests.support.clock import settle
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
     from datetime import datetime
 
     from app.log.records import RunRecord
@@ -70,6 +71,28 @@ class ShakyQueue:
 
     async def forget_nonces(self, limit: int) -> None:
         return
+
+
+class HandingQueue(ShakyQueue):
+    """The store's queue as it hands out conversations at once, and waits for those in hand."""
+
+    def __init__(self, house: House, conversations: Sequence[str]) -> None:
+        super().__init__(house, 0)
+        self.conversations = conversations
+
+    @override
+    async def work(
+        self,
+        handle: Callable[[str], Awaitable[None]],
+        *,
+        concurrency: int,
+        has_room: Callable[[], bool] = bool,
+    ) -> None:
+        in_hand = [asyncio.ensure_future(handle(each)) for each in self.conversations]
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.wait(in_hand)
 
 
 def supervisor(
@@ -202,6 +225,29 @@ async def test_a_stopped_worker_hands_its_turn_over_at_a_step_boundary(house: Ho
     assert (await house.read(run)).status == "running"
     assert house.tools.count("read") == 0
     assert (await other(house).drive(run)).status == "completed"
+
+
+async def test_f37_a_wake_that_waits_for_room_begins_nothing_in_a_stopped_worker(
+    house: House,
+) -> None:
+    """A resumed turn would run its tool before its first boundary."""
+    alice = await house.person()
+    await house.agent()
+    decided = await house.drive(await alice.run("call mutate {}\n---\nsay done"))
+    await alice.approve((await house.pending(decided))[0])
+    hold = house.tools.hold("charge")
+    running = await alice.run("call charge {}\n---\nsay done")
+    await house.be_alone()
+    woken = [running.conversation_id, decided.conversation_id]
+    at = supervisor(house, queue=HandingQueue(house, woken), concurrency=1)
+    async with working(at), asyncio.TaskGroup() as owner:
+        await house.tools.began.wait()
+        owner.create_task(at.drain())
+        await settle()
+        hold.set()
+    assert (await house.read(decided)).status == "queued"
+    assert house.tools.count("mutate") == 0
+    assert (await other(house).drive(decided)).status == "completed"
 
 
 async def test_a_turn_that_reaches_no_boundary_in_time_is_dropped_and_free(house: House) -> None:

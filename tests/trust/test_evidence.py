@@ -92,8 +92,12 @@ def test_t69_a_decision_moved_to_another_call_is_found(other: dict[str, str]) ->
 
 def test_a_start_after_a_denial_is_found_however_many_approve() -> None:
     log = asked()
-    denied = {"decision": "deny", "covered_capabilities": [], "effective_args_sha256": None}
-    assert decide(log, DECIDED | denied, DENY | {"args_sha256": ARGS_SHA256}) is None
+    told = DECIDED | {
+        "decision": "deny",
+        "covered_capabilities": [],
+        "effective_args_sha256": None,
+    }
+    assert decide(log, told, DENY | {"args_sha256": ARGS_SHA256}) is None
     assert decide(log, DECIDED, SIGNED) is None
     assert log.problem("tool.started", STARTED, None) == TOO_FEW
 
