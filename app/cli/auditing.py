@@ -7,6 +7,7 @@ knows nothing of the database. What only the database can show is added to its f
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from shutil import copyfileobj
 from tempfile import TemporaryFile
 from typing import IO, TYPE_CHECKING
@@ -76,7 +77,7 @@ async def judged(log: StoredLog) -> Report:
         report = verify_export(scratch)
     if isinstance(report, Unreadable):
         return Report(0, 0, [Finding("keys", report.detail)])
-    return Report(report.events, report.decisions, [*report.findings, *findings])
+    return replace(report, findings=[*report.findings, *findings])
 
 
 async def _write(log: StoredLog, output: IO[bytes]) -> list[Finding]:

@@ -26,6 +26,8 @@ def verify_file(file: Path) -> Report | Unreadable:
 def told(name: str, report: Report) -> Iterator[str]:
     """The lines to print about one log: what was checked, or what does not hold and where."""
     checked = f"{_count(report.events, 'event')}, {_count(report.decisions, 'signed decision')}"
+    if report.unsealed:
+        checked += f", {_count(report.unsealed, 'event')} at its end not sealed"
     if not report.findings:
         yield f"sound     {name}: {checked}"
         return

@@ -134,11 +134,15 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What was looked at; the log is sound when there are no findings."""
+    """What was looked at; the log is sound when there are no findings.
+
+    The last `unsealed` events are covered by no seal yet: anybody could have written them.
+    """
 
     events: int
     decisions: int
     findings: list[Finding]
+    unsealed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +190,7 @@ def verify_export(lines: Iterable[bytes]) -> Report | Unreadable:
     audit = _Audit(header.conversation_id, evidence, answers, grants, own)
     findings = [found for at, line in enumerate(rest, 2) for found in audit.findings(at, line)]
     findings += audit.unsealed()
-    return Report(len(audit.hashes), audit.evidence.decisions, findings)
+    return Report(len(audit.hashes), audit.evidence.decisions, findings, audit.since_seal)
 
 
 @dataclass(slots=True)
@@ -202,6 +206,7 @@ class _Audit:
     seq: int = 0
     head: bytes = GENESIS
     sealed_through: int = 0
+    since_seal: int = 0
     last_end: int = 0
 
     def findings(self, at: int, line: bytes) -> Iterator[Finding]:
@@ -235,12 +240,13 @@ class _Audit:
         return event
 
     def _problem(self, event: _Envelope, record: ChainRecord) -> str | None:
+        self.since_seal += 1
         if event.type in _TURN_ENDS:
             self.last_end = record.seq
         match event.type:
             case "log.sealed":
                 # A seal that does not hold is told as such, and once.
-                self.last_end = 0
+                self.last_end = self.since_seal = 0
                 sealed = match_model(_Sealed, event.data)
                 return sealed.reason if isinstance(sealed, Refused) else self._seal_problem(sealed)
             case "dispatch.mutated":
@@ -311,9 +317,17 @@ def _read_record(line: bytes) -> ChainRecord | str:
     if isinstance(read, Refused):
         return read.reason
     try:
-        body = b64decode(read.body, validate=True)
-        private = None if read.private is None else b64decode(read.private, validate=True)
+        body = _decoded(read.body)
+        private = None if read.private is None else _decoded(read.private)
     except ValueError:
         return "body and private must be base64"
     hashes = bytes.fromhex(read.prev_hash), bytes.fromhex(read.hash)
     return ChainRecord(read.seq, body, private, *hashes)
+
+
+def _decoded(text: str) -> bytes:
+    """The bytes that have just this base64. Raises ValueError; Python's own reads it leniently."""
+    found = b64decode(text, validate=True)
+    if b64encode(found).decode() != text:
+        raise ValueError("bits are set that stand for nothing")
+    return found

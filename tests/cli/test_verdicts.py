@@ -13,6 +13,13 @@ def test_a_sound_log_tells_what_was_checked() -> None:
     assert lines == ["sound     conv_1: 1 event, 2 signed decisions"]
 
 
+def test_what_no_seal_covers_is_told() -> None:
+    lines = list(told("conv_1", Report(9, 0, [], unsealed=2)))
+    assert lines == [
+        "sound     conv_1: 9 events, 0 signed decisions, 2 events at its end not sealed"
+    ]
+
+
 def test_a_tampered_log_tells_where() -> None:
     findings = [Finding("seq 7", "hash does not cover body and private bytes")]
     assert list(told("conv_1", Report(9, 1, findings))) == [

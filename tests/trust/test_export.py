@@ -55,6 +55,14 @@ def test_a_sound_export_has_no_findings() -> None:
     assert verify_export(SOUND) == Report(events=6, decisions=1, findings=[])
 
 
+def test_what_was_written_after_the_last_seal_is_counted() -> None:
+    """Anybody could have: the chain needs no key."""
+    log = list(LOG)
+    append(log, Row("run.queued", {}))
+    append(log, Row("message.user", {}))
+    assert verify_export(lines(log)) == Report(events=8, decisions=1, findings=[], unsealed=2)
+
+
 def test_a_decision_by_passkey_is_sound_with_what_the_export_brings() -> None:
     authenticator = Authenticator.of(11)
     told = DECIDED | {"assurance": "passkey", "key_id": "passkey_1"}
@@ -127,8 +135,15 @@ def _line(at: int, **changed: Any) -> bytes:
 
 @pytest.mark.parametrize(
     "line",
-    [b"", b"[]", b'{"seq":1}', _line(2, body="?"), _line(2, private="é"), _line(2, hash="00")],
-    ids=["empty", "a list", "too little", "body no base64", "private no base64", "a short hash"],
+    [
+        pytest.param(b"", id="empty"),
+        pytest.param(b"[]", id="a list"),
+        pytest.param(b'{"seq":1}', id="too little"),
+        pytest.param(_line(2, body="?"), id="body no base64"),
+        pytest.param(_line(2, private="é"), id="private no base64"),
+        pytest.param(_line(2, body="e31="), id="base64 with idle bits"),
+        pytest.param(_line(2, hash="00"), id="a short hash"),
+    ],
 )
 def test_a_line_that_is_no_event_is_found_by_its_number(line: bytes) -> None:
     found = findings([*SOUND[:2], line, *SOUND[3:]])
