@@ -256,10 +256,10 @@ class _Audit:
                 return self._mutation_problem(event, mutated, record.private)
             case "question.asked" | "question.answered":
                 return self.answers.problem(event.type, event.data, record.private)
-            case "grant.enrolled" | "grant.revoked" | "grant.suspended":
-                return self.grants.problem(event.type, event.data, record.private)
-            case _:
+            case "approval.requested" | "approval.decided" | "tool.started":
                 return self.evidence.problem(event.type, event.data, record.private)
+            case _:
+                return self.grants.problem(event.type, event.data, record.private)
 
     def _mutation_problem(
         self, event: _Envelope, mutated: _Mutated, private: bytes | None

@@ -1,7 +1,8 @@
 """Whether the grants of a tenant's own log are what their principals signed, event by event.
 
-Three rules: a grant covers what the passkey of its principal signed, and each signed text makes one
-grant; it is revoked by that principal's passkey; it is suspended by the service's own statement.
+Four rules: a grant covers what the passkey of its principal signed, and each signed text makes one
+grant; it is revoked by that principal's passkey; it is suspended by the service's own statement;
+and a passkey that the log has told to be revoked signs nothing any more.
 """
 
 from __future__ import annotations
@@ -55,6 +56,23 @@ class _Suspended(_Facts):
     by: str
 
 
+class _Registered(_Facts):
+    id: str
+    principal: str
+
+
+class _PasskeyEvent(_Facts):
+    resource: _Registered
+
+
+class _Principal(_Facts):
+    principal: str
+
+
+class _Reset(_Facts):
+    resource: _Principal
+
+
 @dataclass(slots=True)
 class GrantEvidence:
     """The sound grants of one log, in the order in which it tells them."""
@@ -65,6 +83,8 @@ class GrantEvidence:
     """Public keys of the service, by their ids."""
     _grants: dict[str, Coverage] = field(default_factory=dict)
     _nonces: set[str] = field(default_factory=set)
+    _registered: dict[str, str] = field(default_factory=dict)
+    _ended: set[str] = field(default_factory=set)
 
     def problem(self, kind: str, data: Mapping[str, Any], private: bytes | None) -> str | None:
         """What is wrong with an event of type `kind`, or None; sound ones are taken in."""
@@ -75,8 +95,30 @@ class GrantEvidence:
                 return self._revoked(match_model(_Signed, data), private or b"")
             case "grant.suspended":
                 return self._suspended(match_model(_Suspended, data), private or b"")
+            case "passkey.registered" | "passkey.revoked":
+                return self._passkey_event(kind, match_model(_PasskeyEvent, data))
+            case "keys.reset":
+                return self._reset(match_model(_Reset, data))
             case _:
                 return None
+
+    def _passkey_event(self, kind: str, event: _PasskeyEvent | Refused) -> str | None:
+        if isinstance(event, Refused):
+            return event.reason
+        passkey = event.resource
+        if kind == "passkey.revoked":
+            self._ended.add(passkey.id)
+        else:
+            self._registered[passkey.id] = passkey.principal
+        return None
+
+    def _reset(self, event: _Reset | Refused) -> str | None:
+        """Those that are enrolled after a reset are good again."""
+        if isinstance(event, Refused):
+            return event.reason
+        principal = event.resource.principal
+        self._ended |= {key for key, owner in self._registered.items() if owner == principal}
+        return None
 
     def _enrolled(self, event: _Signed | Refused, evidence: bytes) -> str | None:
         if isinstance(event, Refused):
@@ -135,6 +177,8 @@ class GrantEvidence:
         known = self.passkeys.get(event.passkey_id)
         if known is None:
             return "the passkey that the event names is not in the export"
+        if event.passkey_id in self._ended:
+            return "the passkey was revoked before"
         if not event.by == event.resource.principal == known.principal:
             return "the passkey does not belong to the grant's principal"
         return known.passkey

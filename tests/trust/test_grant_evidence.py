@@ -120,6 +120,38 @@ def test_one_signed_text_makes_one_grant() -> None:
         assert problem == "this grant, or one with the same signed text, was enrolled before"
 
 
+PASSKEY = {"resource": {"id": "pk_1", "principal": "alice"}, "by": "alice"}
+RESET = {"resource": {"principal": "alice"}, "by": "boss"}
+
+
+@pytest.mark.parametrize(("kind", "data"), [("passkey.revoked", PASSKEY), ("keys.reset", RESET)])
+def test_a_passkey_that_was_revoked_before_signs_nothing(kind: str, data: dict[str, Any]) -> None:
+    found = evidence()
+    assert found.problem("passkey.registered", PASSKEY, None) is None
+    assert found.problem("grant.enrolled", SIGNED, asserted(GRANT)) is None
+    assert found.problem(kind, data, None) is None
+    gone = "the passkey was revoked before"
+    assert found.problem("grant.revoked", SIGNED, asserted(REVOCATION)) == gone
+    assert found.problem("grant.enrolled", said(id="grant_2"), asserted(GRANT)) == gone
+
+
+def test_a_reset_ends_what_its_principal_had_before_it() -> None:
+    found = evidence()
+    other = {"resource": {"principal": "bob"}, "by": "boss"}
+    for kind, data in (
+        ("keys.reset", RESET),
+        ("passkey.registered", PASSKEY),
+        ("keys.reset", other),
+    ):
+        assert found.problem(kind, data, None) is None
+    assert found.problem("grant.enrolled", SIGNED, asserted(GRANT)) is None
+
+
+@pytest.mark.parametrize("kind", ["passkey.registered", "passkey.revoked", "keys.reset"])
+def test_what_names_no_passkey_and_nobody_is_found(kind: str) -> None:
+    assert evidence().problem(kind, {}, None) == "/resource: Field required"
+
+
 ENDS = [
     Unsound("no data", {}, asserted(REVOCATION), "/resource"),
     Unsound("no evidence", SIGNED, None, ": Input should be"),
