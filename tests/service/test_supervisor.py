@@ -227,7 +227,7 @@ async def test_a_stopped_worker_hands_its_turn_over_at_a_step_boundary(house: Ho
     assert (await other(house).drive(run)).status == "completed"
 
 
-async def test_f37_a_wake_that_waits_for_room_begins_nothing_in_a_stopped_worker(
+async def test_a_wake_that_waits_for_room_begins_nothing_in_a_stopped_worker(
     house: House,
 ) -> None:
     """A resumed turn would run its tool before its first boundary."""

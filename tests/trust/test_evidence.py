@@ -84,7 +84,7 @@ def test_starts_that_no_decision_covers_are_none_of_its_business() -> None:
 
 
 @pytest.mark.parametrize("other", [{"request_id": "req_2"}, {"tool": "files_delete"}], ids=str)
-def test_t69_a_decision_moved_to_another_call_is_found(other: dict[str, str]) -> None:
+def test_a_decision_moved_to_another_call_is_found(other: dict[str, str]) -> None:
     log = asked()
     assert decide(log, DECIDED, SIGNED) is None
     assert log.problem("tool.started", STARTED | other, None) == OTHER_CALL
