@@ -101,6 +101,9 @@ async def _parsed(request: Request, raw: bytes) -> FormData:
     async def once() -> AsyncGenerator[bytes, None]:
         yield raw
 
+    # The parser takes a form without an end, and loses the file that it was in the middle of.
+    if not raw.rstrip().endswith(b"--"):
+        raise _invalid("", "is a form without its end")
     parser = MultiPartParser(request.headers, once(), max_files=1, max_fields=1)
     try:
         return await parser.parse()

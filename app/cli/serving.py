@@ -18,6 +18,7 @@ import uvicorn
 import uvloop
 from typing_extensions import override
 
+from app.cli.protocols import BoundedHttp, BoundedSocket
 from app.main import open_house
 
 if TYPE_CHECKING:
@@ -91,8 +92,8 @@ def server_config(app: FastAPI) -> uvicorn.Config:
     """Uvicorn as this service needs it; its logs go where ours go."""
     return uvicorn.Config(
         app,
-        http="httptools",
-        ws="websockets-sansio",
+        http=BoundedHttp,
+        ws=BoundedSocket,
         ws_per_message_deflate=False,
         ws_max_size=FRAME_BYTES,
         ws_ping_interval=30,

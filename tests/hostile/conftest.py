@@ -1,4 +1,4 @@
-"""One application with something of every kind in it, for all of these tests."""
+"""One application with something of every kind in it, for all of these tests; and one on a port."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from app.store.open import Store
 from tests.hostile.target import Target
 from tests.support.api_world import api_world
 from tests.support.seals import SEAL
+from tests.support.server import Served, served
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -24,3 +25,13 @@ async def target(dsn: str) -> AsyncIterator[Target]:
         api_world(store) as world,
     ):
         yield await Target.furnished(replace(world, tenant="under-attack"))
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def port(dsn: str) -> AsyncIterator[Served]:
+    """What is attacked below HTTP: uvicorn as the command starts it."""
+    async with (
+        Store.open(dsn, seal=SEAL, process="port-under-attack") as store,
+        served(store, "port-under-attack") as opened,
+    ):
+        yield opened
