@@ -95,7 +95,8 @@ class BoundedSocket(WebSocketsSansIOProtocol):
         if self.writable.is_set():
             super().handle_ping()
         else:
-            self._owed = self.conn.data_to_send()
+            # The first ping of a read comes with the pongs of all of them, the others with none.
+            self._owed = self.conn.data_to_send()[-1:] or self._owed
 
     @override
     def resume_writing(self) -> None:

@@ -159,15 +159,14 @@ async def test_a_message_in_fragments_around_a_ping_is_read(port: Served) -> Non
 async def test_a_flood_of_pings_whose_pongs_nobody_takes_fills_no_memory(port: Served) -> None:
     pings, last = frame(PING, b"a" * 125) * 1000, frame(PING, b"the last one")
     async with known(port) as wire:
-        wire.narrow()
-        for _ in range(60):
+        for _ in range(100):
             await wire.send(pings)
         await wire.send(last)
         answered = 0
         while await wire.frame() != (PONG, b"the last one"):
             answered += 1
-    # What was on its way when the client stopped reading, of the 60,000.
-    assert answered < 15_000
+    # What the kernel held on its way, of the 100,000; it has some 6 MB at most.
+    assert answered < 75_000
 
 
 async def test_whoever_leaves_in_the_middle_leaves_nothing(port: Served) -> None:

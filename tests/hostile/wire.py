@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 import struct
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -62,11 +61,6 @@ class Wire:
         """Write; what the other side does not take any more is lost."""
         self._writer.write(data)
         await self._writer.drain()
-
-    def narrow(self) -> None:
-        """Have the kernel hold little of what is not read."""
-        raw = self._writer.get_extra_info("socket")
-        raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
 
     def finish(self) -> None:
         """Nothing more is sent."""
