@@ -73,6 +73,11 @@ async def test_the_end_of_a_run_is_sealed_in_the_append_that_ends_it(
         "log.sealed",
     ]  # fmt: skip
     assert stretches(await seals(store, talk.id)) == [(1, 5, 5)]
+    # Postgres says of each row which transaction wrote it.
+    wrote = await store.everyone.pool.fetch(
+        "SELECT DISTINCT xmin::text FROM events WHERE conversation_id = $1 AND seq >= 4", talk.id
+    )
+    assert len(wrote) == 1
 
 
 async def test_each_seal_begins_where_the_one_before_ended(

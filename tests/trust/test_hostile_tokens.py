@@ -45,6 +45,10 @@ SIGNED_TYPES = (
     "turngate-key-proof+jws",
     "turngate-key-endorsement+jws",
     "turngate-seal+jws",
+    "turngate-dispatch-mutation+jws",
+    "turngate-question-answer+jws",
+    "turngate-passkey-challenge+jws",
+    "turngate-grant-suspension+jws",
 )
 
 
