@@ -20,6 +20,7 @@ from pydantic import BaseModel
 from app.engine.arguments import JsonDefect, strict_loads
 from app.engine.finish import FinishReason
 from app.engine.json_text import compact_json
+from app.runctx.text import without_surrogates
 
 if TYPE_CHECKING:
     from app.engine.finish import Finish
@@ -140,7 +141,7 @@ def _plain(value: object, depth: int, within: tuple[int, ...]) -> object:
     """A JSON value for any value whatever; `within` are the containers on the way to it."""
     match value:
         case None | bool() | int() | str():
-            return value if not isinstance(value, str) else _sound(value)
+            return value if not isinstance(value, str) else without_surrogates(value)
         case float():
             return value if math.isfinite(value) else _NON_FINITE[str(value)]
         case date() | time():
@@ -154,7 +155,10 @@ def _container(value: object, depth: int, within: tuple[int, ...]) -> object:
         return _unserializable(value)
     inner = (*within, id(value))
     if (members := _members(value)) is not None:
-        return {_sound(str(key)): _plain(item, depth - 1, inner) for key, item in members.items()}
+        return {
+            without_surrogates(str(key)): _plain(item, depth - 1, inner)
+            for key, item in members.items()
+        }
     if isinstance(value, list | tuple):
         return [_plain(item, depth - 1, inner) for item in value]
     if isinstance(value, AbstractSet):
@@ -173,13 +177,6 @@ def _members(value: object) -> Mapping[object, object] | None:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     return value if isinstance(value, Mapping) else None
-
-
-def _sound(text: str) -> str:
-    """The text, with U+FFFD for each lone surrogate."""
-    if text.isascii():
-        return text
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _unserializable(value: object) -> dict[str, object]:

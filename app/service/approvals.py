@@ -1,4 +1,4 @@
-"""Approvals: read, sign, decide, expire (service.md 5). The checks themselves are `decisions`'."""
+"""Approvals: read, prepare, decide, expire (service.md 5). The checks are `decisions`'."""
 
 from __future__ import annotations
 

@@ -254,8 +254,6 @@ async def check_edit(
     approval: ApprovalRecord, effective: Effective, executor: ToolExecutor
 ) -> None:
     """Refuse edited arguments that are malformed, off schema, or vetoed (turn.md 6.5)."""
-    if not effective.edited:
-        return
     parsed = parse_arguments(effective.canonical)
     if not isinstance(parsed, Arguments):
         raise _edit(parsed.pointer, parsed.defect)

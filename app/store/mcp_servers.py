@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from app.log.servers import McpServerRecord, McpTool
-from app.store.texts import escape, json_text, unescape
+from app.store.texts import escape_if_any, json_text, unescape, unescape_if_any
 
 if TYPE_CHECKING:
     import asyncpg
@@ -35,14 +35,14 @@ def added(tenant: str, server: McpServerRecord) -> tuple[Any, ...]:
         tenant,
         server.name,
         server.transport,
-        _escaped(server.url),
-        _escaped(server.command),
+        escape_if_any(server.url),
+        escape_if_any(server.command),
         json_text(dict(server.headers)),
         server.registered,
         json_text(server.profile),
         _tools_text(server),
         json_text(server.refused),
-        _escaped(server.why_not),
+        escape_if_any(server.why_not),
         server.version,
         server.created_at,
         server.listed_at,
@@ -56,7 +56,7 @@ def pinned(tenant: str, server: McpServerRecord) -> tuple[Any, ...]:
         server.name,
         _tools_text(server),
         json_text(server.refused),
-        _escaped(server.why_not),
+        escape_if_any(server.why_not),
         server.listed_at,
         server.version,
         server.created_at,
@@ -69,14 +69,14 @@ def record(row: asyncpg.Record) -> McpServerRecord:
         tenant=unescape(row["tenant"]),
         name=row["name"],
         transport=row["transport"],
-        url=_unescaped(row["url"]),
-        command=_unescaped(row["command"]),
+        url=unescape_if_any(row["url"]),
+        command=unescape_if_any(row["command"]),
         headers=orjson.loads(row["headers"]),
         registered=row["registered"],
         profile=orjson.loads(row["profile"]),
         tools=tuple(McpTool(**tool) for tool in orjson.loads(row["tools"])),
         refused=tuple(orjson.loads(row["refused"])),
-        why_not=_unescaped(row["why_not"]),
+        why_not=unescape_if_any(row["why_not"]),
         version=row["version"],
         created_at=row["created_at"],
         listed_at=row["listed_at"],
@@ -85,11 +85,3 @@ def record(row: asyncpg.Record) -> McpServerRecord:
 
 def _tools_text(server: McpServerRecord) -> str:
     return json_text([asdict(tool) for tool in server.tools])
-
-
-def _escaped(text: str | None) -> str | None:
-    return None if text is None else escape(text)
-
-
-def _unescaped(text: str | None) -> str | None:
-    return None if text is None else unescape(text)

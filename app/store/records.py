@@ -26,16 +26,12 @@ from app.log.records import (
 from app.policy.taint import Trust
 from app.store import passkeys
 from app.store.kinds import USAGE
-from app.store.texts import unescape
+from app.store.texts import unescape, unescape_if_any
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     import asyncpg
-
-
-def _maybe(text: str | None) -> str | None:
-    return None if text is None else unescape(text)
 
 
 def _texts(texts: Iterable[str]) -> tuple[str, ...]:
@@ -49,7 +45,7 @@ def conversation(row: asyncpg.Record, prefix: str = "") -> ConversationRecord:
         tenant=unescape(row[f"{prefix}tenant"]),
         principal=unescape(row[f"{prefix}principal"]),
         participants=_texts(row[f"{prefix}participants"]),
-        title=_maybe(row[f"{prefix}title"]),
+        title=unescape_if_any(row[f"{prefix}title"]),
         metadata=orjson.loads(row[f"{prefix}metadata"]),
         head_seq=row[f"{prefix}head_seq"],
         tainted=row[f"{prefix}tainted"],
@@ -114,9 +110,9 @@ def _decision(row: asyncpg.Record) -> DecisionRecord:
         key_id=unescape(row["d_key_id"]),
         scope=row["d_scope"],
         covered_capabilities=tuple(row["d_covered_capabilities"]),
-        override_args=_maybe(row["d_override_args"]),
-        note=_maybe(row["d_note"]),
-        reason=_maybe(row["d_reason"]),
+        override_args=unescape_if_any(row["d_override_args"]),
+        note=unescape_if_any(row["d_note"]),
+        reason=unescape_if_any(row["d_reason"]),
         sandbox_mode=row["d_sandbox_mode"],
         payload_sha256=row["d_payload_sha256"],
         effective_args_sha256=row["d_effective_args_sha256"],
@@ -146,7 +142,7 @@ def _approval(rows: Sequence[asyncpg.Record]) -> ApprovalRecord:
         resolved_at=row["resolved_at"],
         resolved_by=row["resolved_by"],
         superseded_by=row["superseded_by"],
-        effective_args=_maybe(row["effective_args"]),
+        effective_args=unescape_if_any(row["effective_args"]),
         effective_args_sha256=row["effective_args_sha256"],
         refusals=row["refusals"],
         programs=tuple(unescape(program) for program in row["programs"]),
@@ -260,8 +256,8 @@ def event(row: asyncpg.Record) -> Event:
     return Event(
         conversation_id=row["conversation_id"],
         seq=row["seq"],
-        run_id=_maybe(row["run_id"]),
-        turn_id=_maybe(row["turn_id"]),
+        run_id=unescape_if_any(row["run_id"]),
+        turn_id=unescape_if_any(row["turn_id"]),
         step=row["step"],
         type=row["type"],
         trust=Trust.from_byte(row["trust"]),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from app.store import approval_queries, grants, mcp_servers, passkeys, queries, records
 from app.store.artifacts import StoreArtifacts
 from app.store.skills import StoreSkills
-from app.store.texts import escape, unescape
+from app.store.texts import escape, escape_if_any, unescape
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -174,12 +174,14 @@ class StoreSession:
 
     async def passkeys(self, principal: str, page: Page) -> list[PasskeyRecord]:
         """A principal's passkeys, newest first; the cursor is an id."""
-        where = (escape(principal), _escaped(page.before), page.limit)
+        where = (escape(principal), escape_if_any(page.before), page.limit)
         return [passkeys.record(row) for row in await self._rows(passkeys.PAGE, *where)]
 
     async def keys(self, principal: str, page: Page) -> list[KeyRecord]:
         """A principal's keys, newest first; the cursor is an id."""
-        rows = await self._rows(queries.KEYS, escape(principal), _escaped(page.before), page.limit)
+        rows = await self._rows(
+            queries.KEYS, escape(principal), escape_if_any(page.before), page.limit
+        )
         return [records.key(row) for row in rows]
 
     async def grant(self, grant_id: str) -> GrantRecord | None:
@@ -189,7 +191,7 @@ class StoreSession:
 
     async def grants(self, principal: str, page: Page) -> list[GrantRecord]:
         """A principal's grants, newest first; the cursor is an id."""
-        where = (escape(principal), _escaped(page.before), page.limit)
+        where = (escape(principal), escape_if_any(page.before), page.limit)
         return [grants.record(row) for row in await self._rows(grants.PAGE, *where)]
 
     async def live_grants(
@@ -315,18 +317,14 @@ class StoreSession:
         ]
 
 
-def _escaped(text: str | None) -> str | None:
-    return None if text is None else escape(text)
-
-
 def _within(reach: Reach, page: Page) -> tuple[str | None, str | None, int]:
-    return _escaped(reach.principal), _escaped(page.before), page.limit
+    return escape_if_any(reach.principal), escape_if_any(page.before), page.limit
 
 
 def _filters(filters: Mapping[str, str], names: Sequence[str]) -> list[str | None]:
     if unknown := filters.keys() - set(names):
         raise ValueError(f"filters must be among {names!r}, found {sorted(unknown)!r}")
-    return [_escaped(filters.get(name)) for name in names]
+    return [escape_if_any(filters.get(name)) for name in names]
 
 
 def _by(rows: Iterable[asyncpg.Record], column: str) -> dict[str, list[asyncpg.Record]]:

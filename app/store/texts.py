@@ -30,6 +30,16 @@ def unescape(text: str) -> str:
     return text.replace(_MARK + "0", "\0").replace(_MARK + "1", _MARK)
 
 
+def escape_if_any(text: str | None) -> str | None:
+    """The escaped text, or None where there is none."""
+    return None if text is None else escape(text)
+
+
+def unescape_if_any(text: str | None) -> str | None:
+    """The text that was escaped, or None where there is none."""
+    return None if text is None else unescape(text)
+
+
 def escape_all(texts: tuple[str, ...]) -> list[str]:
     """Each text escaped."""
     return [escape(text) for text in texts]
