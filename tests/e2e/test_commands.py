@@ -112,7 +112,10 @@ def test_a_port_that_is_taken_is_said_before_anything_is_started(place: Place) -
         port = other.getsockname()[1]
         done = place.run("serve", "--port", str(port))
     assert done.returncode == 1
-    assert done.stderr == f"turngate: cannot listen on 127.0.0.1:{port}: Address already in use\n"
+    assert done.stderr == (
+        f"turngate: cannot listen on 127.0.0.1:{port}: Address already in use;"
+        " --port takes another one\n"
+    )
     assert not place.data.exists()
 
 
@@ -125,7 +128,7 @@ def test_a_database_that_is_not_there_is_said_in_one_line(tmp_path: Path) -> Non
 
 
 def test_a_token_is_quick(tmp_path: Path) -> None:
-    """It takes 0.3 s of an idle processor; a busy machine counts up to twice that."""
+    """It takes 0.5 s of an idle processor; a busy machine counts some times that."""
     unmeasured = ("-u", "COVERAGE_PROCESS_START", "-u", "COVERAGE_PROCESS_CONFIG")
     command = ["env", *unmeasured, *Place(tmp_path).command(*TOKEN, "runs:read")]
     spent = []
@@ -135,7 +138,7 @@ def test_a_token_is_quick(tmp_path: Path) -> None:
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         spent.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
         assert done.stdout.count(".") == 2
-    assert min(spent) < 1.0
+    assert min(spent) < 2.5
 
 
 def test_a_server_tells_where_it_is_and_ends_at_a_signal(tmp_path: Path) -> None:
@@ -151,7 +154,7 @@ def test_a_server_tells_where_it_is_and_ends_at_a_signal(tmp_path: Path) -> None
     _, _, token = process.stdout.readline().strip().partition(f"export URL={address} TOKEN=")
     headers = {"Authorization": f"Bearer {token}"}
     assert httpx.get(f"{address}/readyz").status_code == 200
-    assert httpx.get(described).json()["openapi"].startswith("3.")
+    assert httpx.get(described, timeout=60).json()["openapi"].startswith("3.")
     assert httpx.get(f"{address}/v1/runs", headers=headers).status_code == 200
     process.send_signal(signal.SIGTERM)
     assert (process.wait(END_S), process.communicate()[0]) == (0, "")
