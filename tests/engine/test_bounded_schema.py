@@ -81,7 +81,7 @@ def test_a_check_without_bound_is_given_up(schema: dict[str, Any], value: Any) -
     began = perf_counter()
     with pytest.raises(SchemaGivenUp):
         failing(schema, value)
-    assert perf_counter() - began < 30
+    assert perf_counter() - began < 10
 
 
 def test_a_thousand_items_of_many_members_are_checked() -> None:
