@@ -46,12 +46,21 @@ class ExtractSummarizer:
     async def summarize(self, prior: str, items: Sequence[str], *, identity: Identity) -> str:
         """The prior summary, then 240 characters of each text of a user or of the assistant.
 
-        Where nobody said anything, the tools that were called.
+        Where nobody said anything, the tools that were called. Of more than 8 KiB the newest stay.
         """
         del identity  # Nothing leaves the process, so nobody is charged.
         said = [one.partition(": ")[2][:EXTRACT_CHARS] for one in items if one.startswith(_SAID)]
         text = "\n".join(part for part in (prior, *(said or _called(items))) if part)
-        return text.encode(errors="replace")[:SUMMARY_BYTES].decode(errors="ignore")
+        return _newest(text.encode(errors="replace"))
+
+
+def _newest(octets: bytes) -> str:
+    """What fits of it from its end, so that a full summary takes up what is new."""
+    kept = octets[-SUMMARY_BYTES:].decode(errors="ignore")
+    cut_line, _, whole_lines = kept.partition("\n")
+    is_cut = len(octets) > SUMMARY_BYTES
+    # The rest of a line of ours says little; a model's prose may be one long line.
+    return whole_lines if is_cut and len(cut_line) < EXTRACT_CHARS else kept
 
 
 def _called(items: Sequence[str]) -> Iterator[str]:

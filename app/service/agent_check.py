@@ -210,3 +210,7 @@ def _memory_faults(spec: AgentSpec, around: Surroundings) -> Iterator[FieldFault
     if spec.memory.retrieval == "semantic" and not around.recalls:
         reason = "the database has no vectors (pgvector), so no turn is found by meaning"
         yield FieldFault("/memory/retrieval", reason)
+    compaction = spec.memory.compaction
+    if compaction.enabled and compaction.keep_messages >= compaction.max_messages:
+        reason = f"expected fewer than max_messages ({compaction.max_messages}), else nothing folds"
+        yield FieldFault("/memory/compaction/keep_messages", reason)

@@ -31,8 +31,22 @@ async def test_the_extract_is_what_was_said_after_what_was_known() -> None:
 async def test_of_each_text_240_characters_are_taken_and_8_kib_of_all() -> None:
     assert await extract("", "user: " + "é" * 300) == "é" * 240
     long = await extract("", *["user: " + "é" * 240] * 30)
-    assert len(long.encode()) <= 8192
-    assert long.startswith("é" * 240 + "\n")
+    # Seventeen lines of 481 bytes, the last without its line break, are 8176.
+    assert long == "\n".join(["é" * 240] * 17)
+
+
+async def test_beyond_8_kib_the_oldest_lines_go_so_that_the_newest_are_always_taken() -> None:
+    first = await extract("", *[f"user: {n:03} {'a' * 236}" for n in range(40)])
+    # With their line breaks, 34 lines of 240 bytes are one byte more than 8 KiB.
+    assert [line[:3] for line in first.split("\n")] == [f"{n:03}" for n in range(7, 40)]
+    prior = f"{first}\nIdentifiers: run_123456"
+    later = await extract(prior, f"user: {'b' * 240}", "assistant: newer")
+    assert later.startswith("008 ")
+    assert later.endswith(f"\nIdentifiers: run_123456\n{'b' * 240}\nnewer")
+
+
+async def test_of_one_long_line_that_a_model_wrote_its_end_stays() -> None:
+    assert await extract("é" * 8192, "user: x") == "é" * 4095 + "\nx"
 
 
 async def test_where_nobody_said_anything_the_tools_are_named() -> None:

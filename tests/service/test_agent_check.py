@@ -226,6 +226,24 @@ def test_c126_the_same_turns_do_not_reach_the_model_twice(
     assert tuple(fault.pointer for fault in found if fault.pointer == "/memory/history") == pointers
 
 
+@pytest.mark.parametrize(
+    ("member", "is_sound"),
+    [
+        ({"max_messages": 20}, False),
+        ({"max_messages": 21}, True),
+        ({"keep_messages": 80}, False),
+        ({"max_messages": 8, "keep_messages": 7}, True),
+        ({"max_messages": 20, "enabled": False}, True),
+    ],
+)
+def test_a_history_is_not_condensed_to_more_than_it_may_have(
+    member: dict[str, Any], is_sound: bool
+) -> None:
+    found = faults_of(spec(memory={"compaction": member}), AROUND)
+    expected = () if is_sound else ("/memory/compaction/keep_messages",)
+    assert tuple(fault.pointer for fault in found) == expected
+
+
 LOWERED = [
     Case("nothing", {}),
     Case("a false word", {"attachments_policy": {"uploads_trusted": False}}),
