@@ -2,6 +2,8 @@
 PYTHON ?= python3
 PORT ?= 8000
 BIN := .venv/bin
+# Where the environment forbids bytecode, every process would compile the whole service once more.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: install tools demo serve test bench mutants audit fuzz fmt lint types imports unit lock clean
 

@@ -290,8 +290,7 @@ def _settings() -> Settings:
 def _prepared() -> Settings:
     """The settings of a process that runs for long, with its logs set up."""
     settings = _settings()
-    from app.cli.configuration import warn_of_unknown
-    from app.cli.logs import configure_logs
+    from app.cli.logs import configure_logs, warn_of_unknown
 
     configure_logs()
     warn_of_unknown()

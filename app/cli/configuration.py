@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-import structlog
 from pydantic import ValidationError
 from pydantic_settings import SettingsError
 
@@ -14,8 +13,6 @@ from app.settings import Environment, Settings, unknown_names
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
-
-log = structlog.get_logger("turngate.settings")
 
 
 def read_settings() -> Settings:
@@ -35,12 +32,6 @@ def read_settings() -> Settings:
     if settings.env is Environment.PRODUCTION and (unknown := unknown_names()):
         raise Misconfigured("; ".join(f"{name}: no such setting" for name in unknown))
     return settings
-
-
-def warn_of_unknown() -> None:
-    """Log which names are no settings, and so do nothing."""
-    if unknown := unknown_names():
-        log.warning("settings.unknown", names=unknown)
 
 
 def _unparsed(message: str) -> str:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from app.settings import unknown_names
+
 if TYPE_CHECKING:
     from structlog.typing import EventDict, Processor, WrappedLogger
 
@@ -31,6 +33,8 @@ _QUIET: Final = (
 )
 # Its warnings and errors quote what a server sent.
 _SILENT: Final = "mcp"
+
+log = structlog.get_logger("turngate.settings")
 
 
 def configure_logs() -> None:
@@ -63,6 +67,12 @@ def configure_logs() -> None:
     for name in _QUIET:
         logging.getLogger(name).setLevel(logging.WARNING)
     logging.getLogger(_SILENT).setLevel(logging.CRITICAL)
+
+
+def warn_of_unknown() -> None:
+    """Log which names are no settings, and so do nothing."""
+    if unknown := unknown_names():
+        log.warning("settings.unknown", names=unknown)
 
 
 def exception_places(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:

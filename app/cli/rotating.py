@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from app.errors import Misconfigured
 from app.service.clock import SystemClock
-from app.service.statements import KEY_FILE, KEY_SETTING, Statements, fresh_key
+from app.service.fresh_key import fresh_key
+from app.service.statements import KEY_FILE, KEY_SETTING, Statements
 from app.store.connections import open_pool
 from app.store.private_file import replace
 from app.store.service_keys import StoreServiceKeys

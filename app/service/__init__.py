@@ -5,7 +5,7 @@ imported here. Where to look:
 
 - what all of it rests on: `ports` (with `skill_ports`, `memory_ports`, `key_ports` and
   `grant_ports`), `clock`, `caller`, `requests`, `refusals`, `reach`
-- what the service signs itself: `statements`
+- what the service signs itself: `statements` (with `fresh_key`)
 - who gets in: `access`, `revocations`, `rates`, and on one's own machine `development`
 - the use cases, a noun each: `agents` (with `agent_spec` and `agent_check`), `runs`
   (with `attaching`), `conversations`, `approvals` (with `decisions` and `outcome`), `questions`,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from app.service.caller import SCOPES
-from app.service.statements import fresh_key
+from app.service.fresh_key import fresh_key
 from app.trust.jose import sign_jws
 from app.trust.keys import SigningKey, derive_signing_key, read_signing_key
 from app.trust.refusal import Refused

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 from app.errors import Misconfigured
 from app.log.envelope import NewEvent
 from app.log.runs import LogSealed
-from app.trust.keys import CHANCE_BYTES, P256Key, derive_signing_key, read_public_jwk
+from app.service.fresh_key import fresh_key
+from app.trust.keys import P256Key, read_public_jwk
 from app.trust.keys import read_signing_key as read_pem
 from app.trust.refusal import Refused, UnknownKey
 from app.trust.seal import sign_seal
@@ -47,12 +48,6 @@ def service_key(
         return _read(pem.encode(), KEY_SETTING)
     path = data_dir / KEY_FILE
     return _read(kept(path, lambda: fresh_key(clock).pem()), str(path))
-
-
-def fresh_key(clock: Clock) -> SigningKey:
-    """A new key, with chance from the clock."""
-    chance = b"".join(clock.nonce() for _ in range(3))
-    return derive_signing_key(chance[:CHANCE_BYTES])
 
 
 def _read(pem: bytes, name: str) -> SigningKey:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from structlog.testing import capture_logs
 
-from app.cli.configuration import read_settings, warn_of_unknown
+from app.cli.configuration import read_settings
+from app.cli.logs import warn_of_unknown
 from app.errors import Misconfigured
 from app.settings import unknown_names
 

@@ -128,7 +128,7 @@ def test_a_database_that_is_not_there_is_said_in_one_line(tmp_path: Path) -> Non
 
 
 def test_a_token_is_quick(tmp_path: Path) -> None:
-    """It takes 0.5 s of an idle processor; a busy machine counts some times that."""
+    """It takes 0.45 s of an idle processor; what it loads is held by the architecture tests."""
     unmeasured = ("-u", "COVERAGE_PROCESS_START", "-u", "COVERAGE_PROCESS_CONFIG")
     command = ["env", *unmeasured, *Place(tmp_path).command(*TOKEN, "runs:read")]
     spent = []
@@ -138,7 +138,7 @@ def test_a_token_is_quick(tmp_path: Path) -> None:
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         spent.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
         assert done.stdout.count(".") == 2
-    assert min(spent) < 2.5
+    assert min(spent) < 1.0
 
 
 def test_a_server_tells_where_it_is_and_ends_at_a_signal(tmp_path: Path) -> None:
