@@ -13,6 +13,7 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 
 from app.api.idempotency import MAX_CHARS
+from app.api.links import link
 from app.api.problems import MEDIA_TYPE, Fault, Problem
 from app.api.routes import SECURITY, EdgeRoute
 from app.api.uploads import UPLOAD_SCHEMAS
@@ -88,6 +89,7 @@ def describe(routes: Sequence[BaseRoute]) -> dict[str, Any]:
     }
     for path, method, route in _operations(routes):
         _complete(document["paths"][path][method], route)
+    link(document)
     return document
 
 
