@@ -25,37 +25,37 @@ from app.providers.key_sets import read_key_set
 from app.providers.summaries import Summarizers
 from app.providers.wordllama import WordLlamaVectors
 from app.runctx.skill_meaning import SkillMeanings
-from app.service.access import Access, FetchedKeys, FixedKeys
-from app.service.agents import Agents
-from app.service.approvals import Approvals
-from app.service.artifacts import Artifacts
-from app.service.binding import Binder
+from app.service.access.development import DEVELOPMENT_ISSUER, development_issuer
+from app.service.access.rates import Rates
+from app.service.access.revocations import Revocations, RevokedTokens
+from app.service.access.tokens import Access, FetchedKeys, FixedKeys
+from app.service.agents.binding import Binder
+from app.service.agents.mcp_servers import McpServers
+from app.service.agents.tool_listing import ToolListing
+from app.service.agents.use_cases import Agents
+from app.service.approvals.use_cases import Approvals
 from app.service.clock import SystemClock
-from app.service.compaction import Compaction
-from app.service.conversations import Conversations
-from app.service.development import DEVELOPMENT_ISSUER, development_issuer
-from app.service.driver import Driver, DriverSettings
-from app.service.event_log import EventLog
-from app.service.expiry import Expiry
-from app.service.grants import Grants
-from app.service.hold import HoldGate
-from app.service.hold_sharing import HoldSharing
-from app.service.keys import Keys
-from app.service.loading import Loader
-from app.service.mcp_servers import McpServers
-from app.service.passkeys import Passkeys, RelyingParty
-from app.service.questions import Questions
-from app.service.rates import Rates
-from app.service.remembered import ConversationMemory
-from app.service.revocations import Revocations, RevokedTokens
-from app.service.runs import Runs
-from app.service.skills import Skills
+from app.service.context.artifacts import Artifacts
+from app.service.context.compaction import Compaction
+from app.service.context.remembered import ConversationMemory
+from app.service.context.skills import Skills
+from app.service.driving.driver import Driver, DriverSettings
+from app.service.driving.expiry import Expiry
+from app.service.driving.loading import Loader
+from app.service.driving.supervisor import Supervisor
+from app.service.grants.use_cases import Grants
+from app.service.keys.approver_keys import Keys
+from app.service.keys.passkeys import Passkeys, RelyingParty
+from app.service.questions.use_cases import Questions
+from app.service.runs.conversations import Conversations
+from app.service.runs.use_cases import Runs
 from app.service.statements import Statements, sealer, service_key
-from app.service.streams import StreamLimits, Streams
-from app.service.subscriptions import Subscriptions
-from app.service.supervisor import Supervisor
-from app.service.tool_listing import ToolListing
-from app.service.wakeups import Wakeups
+from app.service.streams.event_log import EventLog
+from app.service.streams.hold import HoldGate
+from app.service.streams.hold_sharing import HoldSharing
+from app.service.streams.subscriptions import Subscriptions
+from app.service.streams.use_cases import StreamLimits, Streams
+from app.service.streams.wakeups import Wakeups
 from app.settings import Environment, Settings
 from app.store.bucket import BucketPlace
 from app.store.migrations import migrate as migrate_tables
@@ -76,10 +76,10 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
     from pydantic import SecretStr
 
-    from app.service.access import KeyRing
+    from app.service.access.tokens import KeyRing
     from app.service.clock import Clock
-    from app.service.ports import Database
-    from app.service.recorder import Pace
+    from app.service.driving.recorder import Pace
+    from app.service.ports.database import Database
     from app.store.bucket import Bucket
     from app.trust.keys import SigningKey
 

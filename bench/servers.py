@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from app.cli.issuing import issue
 from app.cli.sockets import free_port
-from app.service.development import TokenOrder
+from app.service.access.development import TokenOrder
 from app.settings import Settings
 from bench.wire import Address, BenchFailed, Http
 

@@ -13,8 +13,8 @@ from app.api.routes import Routes
 from app.api.wire import Document, Time
 from app.log.envelope import wire_time
 from app.log.records import AgentRecord
-from app.service.agent_spec import AGENT_NAME, AgentSpec
-from app.service.agents import Expected
+from app.service.agents.spec import AGENT_NAME, AgentSpec
+from app.service.agents.use_cases import Expected
 from app.service.refusals import FieldFault, RequestInvalid
 
 routes = Routes(tags=["agents"])

@@ -12,8 +12,8 @@ from app.api.routes import Routes
 from app.api.wire import Body, Document, Time
 from app.log.envelope import wire_time
 from app.log.records import ConversationRecord
-from app.service.agent_spec import Metadata, Name
-from app.service.conversations import ConversationRequest, Message
+from app.service.agents.spec import Metadata, Name
+from app.service.runs.conversations import ConversationRequest, Message
 
 routes = Routes(tags=["conversations"])
 

@@ -13,31 +13,31 @@ from fastapi import Depends
 from prometheus_client import CollectorRegistry
 from starlette.requests import HTTPConnection, Request
 
-from app.service.access import Access, Authenticated
-from app.service.agents import Agents
-from app.service.artifacts import Artifacts
+from app.service.access.revocations import Revocations
+from app.service.access.tokens import Access, Authenticated
+from app.service.agents.mcp_servers import McpServers
+from app.service.agents.tool_listing import ToolListing
+from app.service.agents.use_cases import Agents
 from app.service.caller import Caller
 from app.service.clock import Clock
-from app.service.conversations import Conversations
-from app.service.grants import Grants
-from app.service.keys import Keys
-from app.service.mcp_servers import McpServers
-from app.service.passkeys import Passkeys
-from app.service.ports import Database, Session, Transaction
-from app.service.remembered import ConversationMemory
-from app.service.revocations import Revocations
-from app.service.skills import Skills
-from app.service.tool_listing import ToolListing
+from app.service.context.artifacts import Artifacts
+from app.service.context.remembered import ConversationMemory
+from app.service.context.skills import Skills
+from app.service.grants.use_cases import Grants
+from app.service.keys.approver_keys import Keys
+from app.service.keys.passkeys import Passkeys
+from app.service.ports.database import Database, Session, Transaction
+from app.service.runs.conversations import Conversations
 
 if TYPE_CHECKING:
     from app.api.idempotency import Claim
-    from app.service.approvals import Approvals
-    from app.service.event_log import EventLog
-    from app.service.questions import Questions
-    from app.service.rates import Rates
-    from app.service.runs import Runs
+    from app.service.access.rates import Rates
+    from app.service.approvals.use_cases import Approvals
+    from app.service.questions.use_cases import Questions
+    from app.service.runs.use_cases import Runs
     from app.service.statements import Statements
-    from app.service.streams import Streams
+    from app.service.streams.event_log import EventLog
+    from app.service.streams.use_cases import Streams
 
 CALL: Final = "turngate.call"
 BODY_BYTES: Final = 1024 * 1024

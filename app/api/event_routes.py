@@ -20,8 +20,8 @@ from app.api.routes import EdgeRoute, Routes, names
 from app.api.sse import MEDIA_TYPE, EventStream
 from app.api.wire import Document
 from app.log.envelope import shown
-from app.service.event_log import AuditLog, ConversationLog, RunLog, Subject
 from app.service.refusals import FieldFault, RequestInvalid
+from app.service.streams.event_log import AuditLog, ConversationLog, RunLog, Subject
 
 MAX_LIMIT: Final = 1000
 MAX_WAIT_S: Final = 30

@@ -13,14 +13,14 @@ from app.api.passkey_routes import PasskeyOptions
 from app.api.routes import Routes
 from app.api.wire import Body, Document, Time, time_or_none
 from app.log.envelope import wire_time
-from app.service.agent_spec import CapabilityName, Name
-from app.service.grants import GrantRequest
+from app.service.agents.spec import CapabilityName, Name
+from app.service.grants.use_cases import GrantRequest
 from app.trust.grant import GrantConstraint
 
 if TYPE_CHECKING:
     from app.api.edge import Call
     from app.log.grants import GrantUse
-    from app.service.grants import ShownGrant
+    from app.service.grants.use_cases import ShownGrant
 
 routes = Routes(tags=["grants"])
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from app.service.caller import Caller
     from app.service.clock import Clock
-    from app.service.ports import Database, Transaction
+    from app.service.ports.database import Database, Transaction
 
 HEADER: Final = "idempotency-key"
 MAX_CHARS: Final = 255

@@ -17,7 +17,7 @@ from app.api.routes import Prepared, PreparedRoute, Routes
 from app.api.wire import Document, Time, time_or_none
 from app.log.envelope import wire_time
 from app.log.servers import McpServerRecord
-from app.service.mcp_spec import McpServerSpec, ToolFlags
+from app.service.agents.mcp_spec import McpServerSpec, ToolFlags
 
 routes = Routes(tags=["tools"])
 

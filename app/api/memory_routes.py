@@ -12,7 +12,7 @@ from app.api.wire import Document, Time
 from app.log.envelope import wire_time
 from app.runctx.memory import ConversationTurn
 from app.runctx.text import without_surrogates
-from app.service.remembered import Remembered
+from app.service.context.remembered import Remembered
 
 routes = Routes(tags=["memory"])
 

@@ -20,7 +20,7 @@ from app.api.codes import RETRY_AFTER_S, answer_of
 from app.api.wire import Document, SparseDocument
 from app.engine.json_pointer import pointer_token
 from app.errors import TurngateError
-from app.service.rates import RateLimited
+from app.service.access.rates import RateLimited
 from app.service.refusals import FieldFault, NotFound, Refusal, RequestInvalid, ScopeMissing
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from app.api.bodies import JSON_TYPE, ReadRequest, parse_json, read_body
 from app.api.edge import BODY_BYTES, CALL, Call, Edge, ReadCall, WriteCall, edge_of
 from app.api.idempotency import claim_of
 from app.api.problems import NotAcceptable
-from app.service.access import Authenticated
+from app.service.access.tokens import Authenticated
 from app.service.refusals import FieldFault, NotFound, RequestInvalid, TokenRefused
 
 Endpoint = Callable[[Request], Awaitable[Response]]

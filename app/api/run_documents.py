@@ -14,7 +14,7 @@ from app.log.envelope import wire_time
 from app.log.payload import UsageTotals
 from app.log.records import RunRecord, RunStatus
 from app.log.runs import AttachmentRef
-from app.service.agent_spec import MAX_STEPS, Metadata, Name
+from app.service.agents.spec import MAX_STEPS, Metadata, Name
 from app.service.requests import OnBusy, RunRequest
 
 

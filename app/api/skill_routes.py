@@ -23,8 +23,8 @@ from app.runctx.skill import Skill as KeptSkill
 from app.runctx.skill import SkillCard, SkillOrigin, SkillScope
 from app.runctx.skill_archive import skills_in
 from app.runctx.skill_folder import SKILL_NAME, FolderDefect
+from app.service.context.skill_spec import SkillSpec
 from app.service.refusals import FieldFault, RequestInvalid, SkillImportInvalid
-from app.service.skill_spec import SkillSpec
 
 routes = Routes(tags=["skills"])
 

@@ -43,9 +43,9 @@ from app.api.socket_session import (
 )
 from app.errors import TurngateError
 from app.log.envelope import Event
-from app.service.event_log import ConversationLog, RunLog
 from app.service.refusals import Refusal
-from app.service.subscriptions import CaughtUp, Demoted, Ended
+from app.service.streams.event_log import ConversationLog, RunLog
+from app.service.streams.subscriptions import CaughtUp, Demoted, Ended
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, MutableMapping
@@ -53,8 +53,8 @@ if TYPE_CHECKING:
     from app.api.edge import Edge
     from app.api.socket_session import Action
     from app.service.caller import Caller
-    from app.service.event_log import Subject
-    from app.service.streams import Opening, Place, Stream
+    from app.service.streams.event_log import Subject
+    from app.service.streams.use_cases import Opening, Place, Stream
 
     Message = MutableMapping[str, Any]
     Receive = Callable[[], Awaitable[Message]]

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Final, TypeAlias, assert_never
 
 from app.api.frames import AckFrame, AuthFrame, CloseCode, PingFrame, SubscribeFrame
 from app.api.socket_frames import BadFrame, read_frame
-from app.service.streams import Opening
+from app.service.streams.use_cases import Opening
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from app.service.access import Authenticated
+    from app.service.access.tokens import Authenticated
     from app.service.caller import Caller
 
 PATIENCE: Final = timedelta(seconds=10)

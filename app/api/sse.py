@@ -17,15 +17,15 @@ from app.api.frames import SEND_S
 from app.errors import StoreUnavailable
 from app.log.envelope import Event, shown
 from app.service.refusals import FieldFault, NotFound, RequestInvalid
-from app.service.streams import AfterBeyondHead, Opening, StreamsDraining
-from app.service.subscriptions import CaughtUp, Demoted, Ended
+from app.service.streams.subscriptions import CaughtUp, Demoted, Ended
+from app.service.streams.use_cases import AfterBeyondHead, Opening, StreamsDraining
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
     from app.api.edge import Call
-    from app.service.event_log import Subject
-    from app.service.streams import Stream
+    from app.service.streams.event_log import Subject
+    from app.service.streams.use_cases import Stream
 
 MEDIA_TYPE: Final = "text/event-stream"
 COMMENT_S: Final = 15.0

@@ -10,7 +10,7 @@ from app.api.routes import Routes
 from app.api.wire import Document
 from app.engine.json_text import thaw
 from app.policy.capability import in_order
-from app.service.tool_listing import ListedTool
+from app.service.agents.tool_listing import ListedTool
 
 routes = Routes(tags=["tools"])
 

@@ -16,7 +16,7 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from app.api.bodies import read_body
 from app.api.problems import BodyTooLarge, MediaTypeRefused
 from app.runctx.mime import OCTETS, media_type
-from app.service.artifacts import Upload
+from app.service.context.artifacts import Upload
 from app.service.refusals import ArtifactTooLarge, FieldFault, RequestInvalid
 
 if TYPE_CHECKING:

@@ -128,7 +128,7 @@ def token(
     """Print a token of the development issuer."""
     settings = _settings()
     from app.cli.issuing import NoDevelopmentIssuer, issue
-    from app.service.development import IssuerUnreadable, TokenOrder, UnknownScope
+    from app.service.access.development import IssuerUnreadable, TokenOrder, UnknownScope
 
     named = tuple(role.strip() for role in roles.split(",") if role.strip())
     order = TokenOrder(tenant, sub, tuple(scope.split()), named, ttl)

@@ -10,7 +10,7 @@ from app.cli import demo_story
 from app.cli.demo_client import Client, Person
 from app.cli.demo_server import DemoFailed, run_command
 from app.cli.issuing import issue
-from app.service.development import TokenOrder
+from app.service.access.development import TokenOrder
 from app.trust.keys import CHANCE_BYTES, derive_signing_key
 
 if TYPE_CHECKING:

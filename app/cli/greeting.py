@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from app.cli.issuing import issue
+from app.service.access.development import TokenOrder
 from app.service.caller import SCOPES
-from app.service.development import TokenOrder
 
 if TYPE_CHECKING:
     from app.settings import Settings

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from app.service.access.development import development_issuer
 from app.service.clock import SystemClock
-from app.service.development import development_issuer
 from app.settings import Environment
 from app.store.private_file import kept
 
 if TYPE_CHECKING:
-    from app.service.development import TokenOrder
+    from app.service.access.development import TokenOrder
     from app.settings import Settings
 
 

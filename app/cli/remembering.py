@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from app.errors import Misconfigured
 from app.main import open_embedder
 from app.service.clock import SystemClock
-from app.service.missed_turns import remember_now
+from app.service.context.missed_turns import remember_now
 from app.store.connections import open_pool
 from app.store.folding import Folding
 from app.store.memories import StoreMemories

@@ -1,7 +1,7 @@
 """What lies in the private column of an event, and how some of it is written and read back.
 
 - `run.created`: the agent's snapshot, the JSON document of `AgentRecord.spec`.
-- `context.assembled`: the blocks of the model's context (`app.service.run_context`).
+- `context.assembled`: the blocks of the model's context (`app.service.context.assembly`).
 - `message.user`: the JSON text of what the caller attached for the model to be shown, if anything.
 - `message.assistant`: the engine's form of the reply (`app.turn.reply`).
 - `run.checkpointed`: the AgentRun document.

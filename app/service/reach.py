@@ -16,7 +16,7 @@ if TYPE_CHECKING:
         RunRecord,
     )
     from app.service.caller import Caller
-    from app.service.ports import Session, Transaction
+    from app.service.ports.database import Session, Transaction
 
 
 def takes_part(caller: Caller, conversation: ConversationRecord) -> bool:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from app.service.clock import Clock
-    from app.service.ports import ServiceKeys
+    from app.service.ports.keys import ServiceKeys
     from app.trust.keys import SigningKey
     from app.trust.seal import Seal
     from app.trust.statement import StatementKind

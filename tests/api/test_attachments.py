@@ -12,7 +12,7 @@ import pytest_asyncio
 from app.engine.messages import UserImage, UserMessage, UserText
 from app.errors import IdentityRequired
 from app.ids import Identity
-from app.service.attachments import ConversationFiles
+from app.service.context.attachments import ConversationFiles
 from tests.api.test_artifact_routes import conversation, upload
 from tests.support.api_driver import ApiDriver, data_of
 from tests.support.api_world import EVERYDAY, pointers, problem

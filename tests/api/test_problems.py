@@ -13,7 +13,7 @@ from app.errors import StoreUnavailable
 from tests.support.api_world import Person, pointers, problem
 
 if TYPE_CHECKING:
-    from app.service.runs import Runs
+    from app.service.runs.use_cases import Runs
     from tests.support.api_world import ApiWorld
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

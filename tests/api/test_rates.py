@@ -10,7 +10,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from app.api.app import build_app
-from app.service.rates import Rates
+from app.service.access.rates import Rates
 from tests.support.api_world import problem
 from tests.support.postgres import said, started
 from tests.support.server import served

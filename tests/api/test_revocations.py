@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from app.log.envelope import wire_time
-from app.service.revocations import POLL_S, RevokedTokens
+from app.service.access.revocations import POLL_S, RevokedTokens
 from app.store.revocations import StoreRevocations
 from tests.support.api_world import problem
 from tests.support.postgres import new_id

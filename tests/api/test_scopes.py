@@ -8,8 +8,8 @@ import pytest
 from fastapi.routing import APIRoute
 
 from app.api.routes import EdgeRoute
+from app.service.access.development import TokenOrder
 from app.service.caller import SCOPES
-from app.service.development import TokenOrder
 from tests.support.api_world import ISSUER, problem
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
-from app.service.streams import StreamLimits
+from app.service.streams.use_cases import StreamLimits
 from tests.support.mute_client import mute_client
 from tests.support.postgres import cancelled, completed, said, started, tool_completed
 from tests.support.server import served

@@ -113,7 +113,7 @@ async def test_the_end_lets_a_client_in_lock_step_acknowledge_the_last_event(
 async def test_the_end_does_not_wait_for_long_for_a_client_that_acknowledges_nothing(
     streaming: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.service.streams.LAST_ACK_S", 0.05)
+    monkeypatch.setattr("app.service.streams.use_cases.LAST_ACK_S", 0.05)
     talk, run, lease = await running(streaming)
     async with streaming.stream(run, subscribe=HOLD) as client:
         await client.until("live")

@@ -15,10 +15,10 @@ from app.api.socket_session import (
     SocketSession,
     Subscribe,
 )
-from app.service.access import Authenticated
+from app.service.access.tokens import Authenticated
 from app.service.caller import Caller
 from app.service.refusals import ScopeMissing
-from app.service.streams import Opening
+from app.service.streams.use_cases import Opening
 
 NOON = datetime(2026, 11, 29, 12, tzinfo=UTC)
 SUBSCRIBE = '{"type":"subscribe","after":5}'

@@ -16,6 +16,13 @@ DOCUMENTS = sorted(
 PATH = re.compile(r"`((?:app|tests|bench|docs|alembic)/[\w./-]*)`")
 LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
 COMMAND = re.compile(r"`turngate (\w+)")
+# A line of the map of a package within a room: a file, and what is in it.
+ENTRY = re.compile(r"^- `(\w+)`: ", re.MULTILINE)
+PACKAGES = sorted(
+    mark.parent.relative_to(APP).as_posix()
+    for name in ("service", "store")
+    for mark in (APP / name).glob("*/**/__init__.py")
+)
 
 
 def test_the_map_names_every_room() -> None:
@@ -31,6 +38,13 @@ def test_the_map_of_a_large_room_names_its_files_and_no_others(name: str) -> Non
     where_to_look = text.partition("Where to look:")[2]
     named = set(re.findall(r"`(\w+)`", where_to_look))
     assert named == files
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_the_map_of_a_package_names_its_files_and_no_others(name: str) -> None:
+    files = {path.stem for path in (APP / name).glob("*.py")} - {"__init__"}
+    text = ast.get_docstring(tree(APP / name / "__init__.py")) or ""
+    assert set(ENTRY.findall(text)) == files
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)

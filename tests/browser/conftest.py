@@ -11,8 +11,8 @@ import httpx
 import pytest
 import pytest_asyncio
 
+from app.service.access.development import TokenOrder, development_issuer
 from app.service.clock import SystemClock
-from app.service.development import TokenOrder, development_issuer
 from app.store.private_file import kept
 from tests.architecture.sources import ROOT
 from tests.browser.chromium import chromium

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from typing_extensions import override
 
 from tests.injection.corpus import Attack, Benign, reaches_outside
-from tests.service.granting import Holder
+from tests.service.grants.granting import Holder
 from tests.support.house import House
 from tests.support.house_tools import CountingTools
 

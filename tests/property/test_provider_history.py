@@ -15,8 +15,8 @@ from pydantic_ai import messages as wire
 from app.engine.messages import UserMessage, UserText
 from app.log.calls import MessageAssistant
 from app.providers.transcript import vendor_messages
-from app.service.history import HISTORY_EVENTS, fold_history
-from app.service.settle import CALL_EVENTS, open_calls
+from app.service.replay.history import HISTORY_EVENTS, fold_history
+from app.service.runs.settle import CALL_EVENTS, open_calls
 from app.turn.result import EndedBy
 from tests.support.logbook import Logbook, malformed_call, tool_call
 from tests.support.turn_provider import called, reply, said

@@ -13,7 +13,7 @@ from tests.support.memory_log import CONVERSATION, RUN, Heard, MemoryLog, follow
 
 if TYPE_CHECKING:
     from app.log.queries import LogScope
-    from app.service.subscriptions import Subscription
+    from app.service.streams.subscriptions import Subscription
 
 Move = tuple[Heard, str | None, int]
 MOVES = st.lists(

@@ -21,7 +21,7 @@ from tests.support.records import approval_record, conversation_record, run_reco
 
 if TYPE_CHECKING:
     from app.log.records import ApprovalRecord, ConversationRecord, RunRecord
-    from app.service.ports import Session
+    from app.service.ports.database import Session
 
 
 def caller(principal: str, *roles: str, admin: bool = False) -> Caller:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from app.engine.agent_run import AgentRun
 from app.engine.usage import Usage
-from app.service.agent_spec import AgentSpec
-from app.service.binding import Bound
+from app.service.agents.binding import Bound
+from app.service.agents.spec import AgentSpec
 from app.turn.agent import BoundAgent
 from app.turn.result import EndedBy, PendingApproval, TurnResult
 from tests.support.turn_tools import MemoryTool, MemoryTools

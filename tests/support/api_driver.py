@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from app.providers.directory import ProviderDirectory
 from app.providers.summaries import Summarizers
-from app.service.binding import Binder
-from app.service.compaction import Compaction
-from app.service.driver import Driver, DriverSettings
-from app.service.loading import Loader
+from app.service.agents.binding import Binder
+from app.service.context.compaction import Compaction
+from app.service.driving.driver import Driver, DriverSettings
+from app.service.driving.loading import Loader
 from app.service.statements import Statements
 from app.tools.builtin import NO_SHELL, builtin_tools
 from app.tools.http import OutboundHttp
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from app.service.ports import Providers
+    from app.service.ports.providers import Providers
     from app.tools.shell import ShellRunner
     from tests.support.api_world import ApiWorld, Person
 

@@ -13,30 +13,30 @@ from prometheus_client import CollectorRegistry
 from app.api.app import build_app
 from app.api.edge import Edge
 from app.providers.directory import ProviderDirectory
-from app.service.access import Access, FixedKeys
-from app.service.agents import Agents
-from app.service.approvals import Approvals
-from app.service.artifacts import Artifacts
-from app.service.binding import Binder
+from app.service.access.development import DEVELOPMENT_ISSUER, DevelopmentIssuer, TokenOrder
+from app.service.access.revocations import Revocations, RevokedTokens
+from app.service.access.tokens import Access, FixedKeys
+from app.service.agents.binding import Binder
+from app.service.agents.mcp_servers import McpServers
+from app.service.agents.tool_listing import ToolListing
+from app.service.agents.use_cases import Agents
+from app.service.approvals.use_cases import Approvals
 from app.service.caller import SCOPES
-from app.service.conversations import Conversations
-from app.service.development import DEVELOPMENT_ISSUER, DevelopmentIssuer, TokenOrder
-from app.service.event_log import EventLog
-from app.service.grants import Grants
-from app.service.hold import HoldGate
-from app.service.keys import Keys
-from app.service.mcp_servers import McpServers
-from app.service.passkeys import Passkeys, RelyingParty
-from app.service.questions import Questions
-from app.service.remembered import ConversationMemory
-from app.service.revocations import Revocations, RevokedTokens
-from app.service.runs import Runs
-from app.service.skills import Skills
+from app.service.context.artifacts import Artifacts
+from app.service.context.remembered import ConversationMemory
+from app.service.context.skills import Skills
+from app.service.grants.use_cases import Grants
+from app.service.keys.approver_keys import Keys
+from app.service.keys.passkeys import Passkeys, RelyingParty
+from app.service.questions.use_cases import Questions
+from app.service.runs.conversations import Conversations
+from app.service.runs.use_cases import Runs
 from app.service.statements import Statements
-from app.service.streams import StreamLimits, Streams
-from app.service.subscriptions import Subscriptions
-from app.service.tool_listing import ToolListing
-from app.service.wakeups import Wakeups
+from app.service.streams.event_log import EventLog
+from app.service.streams.hold import HoldGate
+from app.service.streams.subscriptions import Subscriptions
+from app.service.streams.use_cases import StreamLimits, Streams
+from app.service.streams.wakeups import Wakeups
 from app.tools.builtin import builtin_tools
 from app.tools.http import OutboundHttp
 from app.tools.mcp.connections import McpConnections

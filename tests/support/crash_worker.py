@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from app.providers.directory import ProviderDirectory
 from app.providers.summaries import Summarizers
-from app.service.binding import Binder
+from app.service.agents.binding import Binder
 from app.service.clock import SystemClock
-from app.service.compaction import Compaction
-from app.service.driver import Driver, DriverSettings
-from app.service.loading import Loader
+from app.service.context.compaction import Compaction
+from app.service.driving.driver import Driver, DriverSettings
+from app.service.driving.loading import Loader
 from app.service.statements import Statements
 from app.store.open import Store
 from app.tools.builtin import builtin_tools
@@ -35,7 +35,7 @@ from tests.support.seals import SEAL, SERVICE
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from app.service.ports import Leases
+    from app.service.ports.leases import Leases
 
 DIED: Final = 9
 

@@ -21,20 +21,20 @@ from app.log.envelope import NewEvent
 from app.log.queries import LogScope
 from app.log.records import AgentRecord, KeyRecord
 from app.log.runs import ConversationUpdated
-from app.service.agent_spec import AgentSpec, digest_of
-from app.service.approvals import Approvals
-from app.service.binding import Binder
+from app.service.agents.binding import Binder
+from app.service.agents.mcp_servers import McpServers
+from app.service.agents.spec import AgentSpec, digest_of
+from app.service.approvals.use_cases import Approvals
 from app.service.caller import Caller
-from app.service.compaction import Compaction
-from app.service.driver import Driver, DriverSettings
-from app.service.expiry import Expiry
-from app.service.loading import Loader
-from app.service.mcp_servers import McpServers
-from app.service.questions import Questions
+from app.service.context.compaction import Compaction
+from app.service.driving.driver import Driver, DriverSettings
+from app.service.driving.expiry import Expiry
+from app.service.driving.loading import Loader
+from app.service.questions.use_cases import Questions
 from app.service.requests import DecisionDraft, GivenAnswer, RunRequest
-from app.service.runs import Runs
+from app.service.runs.use_cases import Runs
 from app.service.statements import Statements
-from app.service.wakeups import Wakeups
+from app.service.streams.wakeups import Wakeups
 from app.tools.mcp.connections import McpConnections
 from app.tools.registry import ToolRegistry
 from app.tools.toolbox import Toolbox
@@ -51,8 +51,9 @@ from tests.support.seals import SERVICE
 if TYPE_CHECKING:
     from app.log.envelope import Event
     from app.log.records import ApprovalRecord, Lease, QuestionRecord, RunRecord
-    from app.service.memory_ports import Memories
-    from app.service.ports import Leases, Queue
+    from app.service.ports.leases import Leases
+    from app.service.ports.memory import Memories
+    from app.service.ports.queue import Queue
     from app.service.requests import Decided
     from app.store.open import Store
 

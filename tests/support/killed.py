@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from app.log.envelope import Event, NewEvent
     from app.log.records import Lease
     from app.runctx.shapes import ArtifactRef, NewArtifact
-    from app.service.ports import Leases
+    from app.service.ports.leases import Leases
 
 Moment = Literal["before", "after"]
 

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from app.service.mcp_spec import McpServerSpec
+from app.service.agents.mcp_spec import McpServerSpec
 from app.tools.mcp.connections import McpConnections
 from app.turn.clock import LoopClock
 from tests.support.house import PEOPLE, House

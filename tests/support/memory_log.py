@@ -14,12 +14,13 @@ from app.log.envelope import Event
 from app.log.queries import LogScope
 from app.policy.taint import Trust
 from app.service.refusals import NotFound
-from app.service.subscriptions import Subscription, Subscriptions
+from app.service.streams.subscriptions import Subscription, Subscriptions
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
-    from app.service.ports import Database, Signals
+    from app.service.ports.database import Database
+    from app.service.ports.signals import Signals
 
 RUN = LogScope("conv_1", "run_1")
 CONVERSATION = LogScope("conv_1")

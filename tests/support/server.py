@@ -15,11 +15,11 @@ from websockets.exceptions import ConnectionClosed
 from app.api.app import build_app
 from app.cli.serving import DrainingServer, server_config
 from app.cli.sockets import base_address, listening_socket
-from app.service.development import TokenOrder
-from app.service.hold import HoldGate
-from app.service.rates import Rates
-from app.service.streams import StreamLimits, Streams
-from app.service.subscriptions import Subscriptions
+from app.service.access.development import TokenOrder
+from app.service.access.rates import Rates
+from app.service.streams.hold import HoldGate
+from app.service.streams.subscriptions import Subscriptions
+from app.service.streams.use_cases import StreamLimits, Streams
 from tests.support.api_world import EVERYDAY, ISSUER, edge_of
 from tests.support.postgres import Talk
 from tests.support.stepped_clock import SteppedClock
