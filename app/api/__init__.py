@@ -12,6 +12,6 @@ Where to look:
 - the WebSocket: `socket` touches it, `socket_handshake` lets it in, `socket_session` says what may
   come next, `frames` and `socket_frames` are what is said; `sse` is the same stream over HTTP
 - errors: `codes` is the one table from codes to statuses and close codes, `problems` their form
-- the description at `/openapi.json`: `description`, with the names of `vocabulary` and the `links`
-  from an answer to what may follow it
+- the description at `/openapi.json`: `description` makes the file beside it, with the names of
+  `vocabulary` and the `links` from an answer to what may follow it
 """

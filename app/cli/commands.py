@@ -184,7 +184,7 @@ def rebuild(
 
 @app.command()
 def openapi() -> None:
-    """Print the description of the API, as docs/openapi.json has it."""
+    """Print the description of the API, as app/api/openapi.json has it."""
     from app.api.app import openapi_document
 
     sys.stdout.buffer.write(openapi_document())

@@ -16,7 +16,7 @@ from tests.e2e.processes import END_S
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-DESCRIPTION: Final = ROOT / "docs" / "openapi.json"
+DESCRIPTION: Final = ROOT / "app" / "api" / "openapi.json"
 OPENAPI_PYTHON_CLIENT: Final = ROOT / ".tools" / "bin" / "openapi-python-client"
 NODE_TOOLS: Final = ROOT / ".tools" / "node_modules" / ".bin"
 SOURCES: Final = Path(__file__).parent / "typescript"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-DOCUMENT: Final = Path(__file__).parents[2] / "docs" / "openapi.json"
+DOCUMENT: Final = Path(__file__).parents[2] / "app" / "api" / "openapi.json"
 JSON: Final = "application/json"
 HOLE: Final = "@@hole@@"
 DEEPEST: Final = 4

@@ -11,7 +11,7 @@ from tests.architecture.sources import ROOT
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-DOCUMENT: Final[dict[str, Any]] = json.loads((ROOT / "docs" / "openapi.json").read_text())
+DOCUMENT: Final[dict[str, Any]] = json.loads((ROOT / "app" / "api" / "openapi.json").read_text())
 METHODS: Final = ("get", "put", "post", "patch", "delete")
 # Operations that say in the body, or may say in the query, what they speak of.
 ELSEWHERE: Final = ("create_run", "decide_batch", "create_artifact")
