@@ -41,7 +41,6 @@ if TYPE_CHECKING:
         TurnResult,
         UnattendedDenial,
     )
-    from app.turn.schema import Schemas
     from app.turn.specs import PinnedSpecs
     from app.turn.stream import TurnStreamEvent
     from app.turn.transcript import Note, Transcript
@@ -122,7 +121,6 @@ class TurnCtx:
     max_steps: int
     now_unix_ms: int | None
     specs: PinnedSpecs
-    schemas: Schemas
     ledger: DecisionLedger
     answers: AnswerBook
     nested: NestedTurn

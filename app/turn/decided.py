@@ -18,6 +18,7 @@ from app.turn.asking import ask_anew, ask_to_rerun, still_asked
 from app.turn.context import TurnFailed
 from app.turn.gating import beyond_ceiling, gate, is_read_only, veto
 from app.turn.ports import FailureKind
+from app.turn.schema import off_schema
 from app.turn.verdict import Settle, Start, Verdict
 
 if TYPE_CHECKING:
@@ -193,7 +194,7 @@ def _spec(ctx: TurnCtx, call: OpenCall) -> ToolSpec | None:
 def schema_problems(ctx: TurnCtx, call: OpenCall, args: Arguments) -> tuple[str, ...]:
     """What about the arguments does not fit the tool's schema."""
     spec = _spec(ctx, call)
-    return () if spec is None else ctx.schemas.problems(spec, args.value)
+    return () if spec is None else off_schema(spec, args.value)
 
 
 def _is_redefined(ctx: TurnCtx, call: OpenCall, decision: ApprovalDecision) -> bool:

@@ -26,7 +26,6 @@ from app.turn.prepass import ResumePrePass
 from app.turn.question_form import ASK_QUESTION_SPEC
 from app.turn.reply_facts import partial_parts, partial_text, usage_totals
 from app.turn.result import EndedBy, MidStreamFailure, TurnFailure, TurnResult
-from app.turn.schema import Schemas
 from app.turn.specs import PinnedSpecs
 from app.turn.taint import transcript_taints
 
@@ -70,7 +69,6 @@ async def run_turn(  # noqa: PLR0913 - the signature is turn.md 2.1's
         max_steps=max_steps,
         now_unix_ms=_turn_start(options),
         specs=specs,
-        schemas=Schemas(),
         ledger=DecisionLedger(options),
         answers=AnswerBook(options.question_answers),
         nested=run_turn,

@@ -6,11 +6,14 @@ reference or a pattern that runs away, fits nothing: the check fails closed, in 
 
 from __future__ import annotations
 
+import json
+from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from app.engine.bounded_schema import BoundedSchema
 from app.engine.json_pointer import pointer_to
+from app.engine.json_text import compact_json
 from app.turn.limits import SCHEMA_PROBLEM_CHARS, SCHEMA_PROBLEMS
 
 if TYPE_CHECKING:
@@ -24,21 +27,21 @@ if TYPE_CHECKING:
 _BROKEN: Final = ("its schema cannot be evaluated",)
 
 
-class Schemas:
-    """The validators of one turn's tools, each compiled when it is first needed."""
+def off_schema(spec: ToolSpec, value: Mapping[str, JsonValue]) -> tuple[str, ...]:
+    """What does not fit, the first few, each with its place; empty if all is well."""
+    try:
+        schema = _compiled(compact_json(spec.parameters))
+        found = list(islice(schema.errors(value), SCHEMA_PROBLEMS))
+    except Exception:  # noqa: BLE001 - a schema that is none raises whatever it runs into
+        return _BROKEN
+    return tuple(sorted(map(_told, found)))
 
-    def __init__(self) -> None:
-        self._by_spec: dict[str, BoundedSchema] = {}
 
-    def problems(self, spec: ToolSpec, value: Mapping[str, JsonValue]) -> tuple[str, ...]:
-        """What does not fit, the first few, each with its place; empty if all is well."""
-        try:
-            if (schema := self._by_spec.get(spec.name)) is None:
-                schema = self._by_spec[spec.name] = BoundedSchema(spec.parameters)
-            found = list(islice(schema.errors(value), SCHEMA_PROBLEMS))
-        except Exception:  # noqa: BLE001 - a schema that is none raises whatever it runs into
-            return _BROKEN
-        return tuple(sorted(map(_told, found)))
+# Compiling costs a person who waits for a tool more than all its checks; a compiled schema keeps
+# nothing of what it was held against.
+@lru_cache(maxsize=256)
+def _compiled(schema: str) -> BoundedSchema:
+    return BoundedSchema(json.loads(schema))
 
 
 def _told(error: ValidationError) -> str:

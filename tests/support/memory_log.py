@@ -126,9 +126,13 @@ class _Session:
 
 
 @contextmanager
-def following(log: MemoryLog, scope: LogScope = RUN, *, after: int = 0) -> Iterator[Subscription]:
+def following(
+    log: MemoryLog, scope: LogScope = RUN, *, after: int = 0, looked_at: int = 0
+) -> Iterator[Subscription]:
     """A subscription to the log, fed by its signals."""
     all_of_them = Subscriptions(log.database)
     all_of_them.listen(log.signals)
-    with all_of_them.follow("acme", scope, after=after, look=log.look) as subscription:
+    with all_of_them.follow(
+        "acme", scope, after=after, looked_at=looked_at, look=log.look
+    ) as subscription:
         yield subscription

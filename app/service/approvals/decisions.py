@@ -50,7 +50,7 @@ from app.trust.passkey_decision import (
 )
 from app.trust.refusal import Refused
 from app.turn.ports import DispatchDeny
-from app.turn.schema import Schemas
+from app.turn.schema import off_schema
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -261,7 +261,7 @@ async def check_edit(
     spec = executor.spec(tool)
     if spec is None:
         raise _edit("", f"the tool {tool!r} is not there any more")
-    if problems := Schemas().problems(spec, parsed.value):
+    if problems := off_schema(spec, parsed.value):
         raise _edit("", "; ".join(problems))
     verdict = await executor.pre_dispatch(tool, parsed.value)
     if isinstance(verdict, DispatchDeny):

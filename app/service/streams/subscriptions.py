@@ -73,7 +73,8 @@ Item: TypeAlias = Event | CaughtUp | Ended | Demoted
 class Subscription:
     """The events of a run or a conversation after a seq; one task pulls, and it alone.
 
-    `look` looks up whether the reader still has reach, and raises where it has none.
+    `look` looks up whether the reader still has reach, and raises where it has none; that they had
+    it where the log reached up to `looked_at` is known.
     """
 
     def __init__(
@@ -83,12 +84,14 @@ class Subscription:
         tenant: str,
         scope: LogScope,
         after: int,
+        looked_at: int,
         look: Callable[[], Awaitable[object]],
     ) -> None:
         self.scope = scope
         self._database = database
         self._tenant = tenant
         self._look = look
+        self._looked_at = looked_at
         self._updates = 0
         self._updates_looked_at = 0
         self._outbox: deque[Event] = deque()
@@ -180,7 +183,7 @@ class Subscription:
         covered = page[-1].seq if page else after
         if not self._more_in_log:
             covered = max(covered, head)
-        if covered - after > len(page) or any(e.type == ConversationUpdated.TYPE for e in page):
+        if covered > self._looked_at and _may_update(page, of=covered - after):
             self._updates += 1
         self._tail = max(self._tail, covered)
         self._fit_page_to_bytes(page)
@@ -209,6 +212,11 @@ class Subscription:
                 self.moved(await session.head(LogScope(self.scope.conversation_id)))
 
 
+def _may_update(page: Sequence[Event], *, of: int) -> bool:
+    """Whether the conversation was updated in the page, or may have been in what it leaves out."""
+    return of > len(page) or any(event.type == ConversationUpdated.TYPE for event in page)
+
+
 class Subscriptions:
     """The subscriptions of this process by conversation, fed from the store's signals."""
 
@@ -223,11 +231,22 @@ class Subscriptions:
 
     @contextmanager
     def follow(
-        self, tenant: str, scope: LogScope, *, after: int, look: Callable[[], Awaitable[object]]
+        self,
+        tenant: str,
+        scope: LogScope,
+        *,
+        after: int,
+        looked_at: int,
+        look: Callable[[], Awaitable[object]],
     ) -> Iterator[Subscription]:
         """A subscription that is fed for the length of the block."""
         subscription = Subscription(
-            self._database, tenant=tenant, scope=scope, after=after, look=look
+            self._database,
+            tenant=tenant,
+            scope=scope,
+            after=after,
+            looked_at=looked_at,
+            look=look,
         )
         following = self._following[scope.conversation_id]
         following.add(subscription)

@@ -206,7 +206,9 @@ class Streams:
             raise AfterBeyondHead(f"after is {opening.after}, the head of the log {log.head}")
         with ExitStack() as held:
             subscription = held.enter_context(
-                self._subscriptions.follow(caller.tenant, log.scope, after=opening.after, look=look)
+                self._subscriptions.follow(
+                    caller.tenant, log.scope, after=opening.after, looked_at=log.head, look=look
+                )
             )
             hold = None
             if opening.window is not None:

@@ -272,9 +272,9 @@ async def test_readers_of_one_conversation_do_not_take_from_each_other() -> None
     all_of_them = Subscriptions(log.database)
     all_of_them.listen(log.signals)
     with (
-        all_of_them.follow("acme", CONVERSATION, after=0, look=log.look) as one,
-        all_of_them.follow("acme", CONVERSATION, after=0, look=log.look) as other,
-        all_of_them.follow("acme", RUN, after=0, look=log.look) as third,
+        all_of_them.follow("acme", CONVERSATION, after=0, looked_at=0, look=log.look) as one,
+        all_of_them.follow("acme", CONVERSATION, after=0, looked_at=0, look=log.look) as other,
+        all_of_them.follow("acme", RUN, after=0, looked_at=0, look=log.look) as third,
     ):
         log.append()
         for reader in (one, other, third):
@@ -318,6 +318,16 @@ async def test_a_run_alone_in_its_conversation_costs_no_look() -> None:
         log.append()
         assert await pulled(reader, 2) == [2, 3]
         assert log.looks == 0
+
+
+async def test_what_was_there_when_the_reach_was_looked_up_costs_no_look() -> None:
+    log = MemoryLog()
+    log.append("conversation.created", run_id=None)
+    log.append()
+    for looked_at, looks in ((2, 0), (1, 1)):
+        with following(log, looked_at=looked_at) as reader:
+            assert await pulled(reader, 2) == [2, CaughtUp()]
+            assert log.looks == looks
 
 
 def once(act: Callable[[], object]) -> Callable[[], None]:

@@ -56,7 +56,9 @@ async def test_three_readers_see_each_event_whoever_wakes_them(
         with ExitStack() as open_readers:
             readers = [
                 open_readers.enter_context(
-                    following.follow(tenant, LogScope(talk.id, run), after=0, look=always)
+                    following.follow(
+                        tenant, LogScope(talk.id, run), after=0, looked_at=0, look=always
+                    )
                 )
                 for _ in range(3)
             ]
