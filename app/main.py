@@ -48,6 +48,7 @@ from app.service.keys.approver_keys import Keys
 from app.service.keys.passkeys import Passkeys, RelyingParty
 from app.service.questions.use_cases import Questions
 from app.service.runs.conversations import Conversations
+from app.service.runs.late_results import LateResults
 from app.service.runs.use_cases import Runs
 from app.service.statements import Statements, sealer, service_key
 from app.service.streams.event_log import EventLog
@@ -71,7 +72,6 @@ from app.tools.toolbox import Toolbox
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-    from contextlib import AbstractAsyncContextManager
 
     from fastapi import FastAPI
     from pydantic import SecretStr
@@ -148,15 +148,17 @@ async def open_house(
         database = store.database
         statements = await _statements(key, store, clock)
         http = await stack.enter_async_context(aclosing(OutboundHttp(settings.http_allow_hosts)))
-        reach = await stack.enter_async_context(_connections(settings, clock))
+        wakeups, subscriptions, holds = Wakeups(clock), Subscriptions(database), HoldGate(clock)
+        late = LateResults(database, clock, wakeups)
+        reach = await stack.enter_async_context(_connections(settings, clock, late))
         toolbox = await _toolbox(store, settings, embedder, clock=clock, http=http, calls=reach)
         servers = McpServers(database=database, clock=clock, reach=reach)
-        wakeups, subscriptions, holds = Wakeups(clock), Subscriptions(database), HoldGate(clock)
         for listener in (wakeups, subscriptions, holds):
             listener.listen(store.signals)
         await stack.enter_async_context(HoldSharing(holds, store.holds, clock).running())
         binder = Binder(toolbox=toolbox, providers=providers, servers=servers, memories=store)
         origins = frozenset(settings.allowed_origins)
+        runs = Runs(database=database, clock=clock, wakeups=wakeups, open_runs=settings.open_runs)
         edge = Edge(
             database=database,
             clock=clock,
@@ -171,9 +173,7 @@ async def open_house(
             revocations=Revocations(clock),
             statements=statements,
             mcp_servers=servers,
-            runs=Runs(
-                database=database, clock=clock, wakeups=wakeups, open_runs=settings.open_runs
-            ),
+            runs=runs,
             artifacts=Artifacts(clock, max_bytes=settings.artifact_max_bytes, shelf=store.shelf),
             memory=ConversationMemory(store),
             skills=Skills(clock),
@@ -227,9 +227,15 @@ async def _statements(key: SigningKey, store: Store, clock: Clock) -> Statements
     return statements
 
 
-def _connections(settings: Settings, clock: Clock) -> AbstractAsyncContextManager[McpConnections]:
+@asynccontextmanager
+async def _connections(
+    settings: Settings, clock: Clock, late: LateResults
+) -> AsyncIterator[McpConnections]:
     commands, hosts = settings.mcp_commands, settings.http_allow_hosts
-    return McpConnections(clock, commands=commands, allow_hosts=hosts).running()
+    reach = McpConnections(clock, commands=commands, allow_hosts=hosts)
+    reach.on_late(late.heard)
+    async with late.running(), reach.running():
+        yield reach
 
 
 async def _toolbox(
@@ -283,16 +289,13 @@ def _driver(
 
 
 def _supervisor(store: Store, settings: Settings, *, driver: Driver, edge: Edge) -> Supervisor:
+    queue, clock = store.queue, edge.clock
+    expiry = Expiry(queue=queue, approvals=edge.approvals, questions=edge.questions, clock=clock)
     supervisor = Supervisor(
-        queue=store.queue,
+        queue=queue,
         driver=driver,
-        expiry=Expiry(
-            queue=store.queue,
-            approvals=edge.approvals,
-            questions=edge.questions,
-            clock=edge.clock,
-        ),
-        clock=edge.clock,
+        expiry=expiry,
+        clock=clock,
         concurrency=settings.worker_concurrency,
         drain_s=settings.drain_s,
     )

@@ -122,6 +122,25 @@ class ToolSettled(WorkerPayload):
     outcome: str
 
 
+class ToolAnsweredLate(WorkerPayload):
+    """A result came for a call that has its one result already; nothing goes on from it (F33).
+
+    It is an event of no run, for nothing of a run comes behind its end: `run_id` says whose the
+    call was, `result_seq` where its result is. `sha256` and `size_bytes` are of the text that the
+    model would have got. The text itself is not kept: no rule has redacted it.
+    """
+
+    TYPE: ClassVar[str] = "tool.answered_late"
+
+    run_id: str
+    call_id: str
+    tool: str
+    result_seq: int
+    failed: bool
+    sha256: str
+    size_bytes: int
+
+
 class PolicyRechecked(WorkerPayload):
     """Policy tightened between approval and execution, and won (turn.md 6.4)."""
 

@@ -25,16 +25,9 @@ if TYPE_CHECKING:
     from app.log.records import RunRecord
     from app.service.ports.database import Session
 
-CALL_EVENTS: Final = (
-    "message.assistant",
-    "tool.started",
-    "delegate.started",
-    "tool.completed",
-    "tool.failed",
-    "tool.settled",
-)
+RESULTS: Final = ("tool.completed", "tool.failed", "tool.settled")
+CALL_EVENTS: Final = ("message.assistant", "tool.started", "delegate.started", *RESULTS)
 _STARTS: Final = frozenset({"tool.started", "delegate.started"})
-_RESULTS: Final = frozenset({"tool.completed", "tool.failed", "tool.settled"})
 _TEXTS: Final = {
     "cancelled": "cancelled before start",
     "interrupted": "interrupted, effect unknown",
@@ -70,7 +63,7 @@ def open_calls(events: Iterable[Event]) -> list[OpenCall]:
                 )
         elif event.type in _STARTS:
             started.add(data["call_id"])
-        elif event.type in _RESULTS:
+        elif event.type in RESULTS:
             emitted.pop(data["call_id"], None)
     # What a worker left open is closed before the delegation it works behind.
     calls = sorted(emitted.values(), key=lambda call: call.worker is None)

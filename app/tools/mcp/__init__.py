@@ -4,6 +4,7 @@
     stdio        the transport over a process of the operator's choosing
     http         the transport over addresses that were checked and pinned
     session      one open conversation with a server; all that needs the `mcp` library
+    late         what it answers to a call that was cancelled
     connections  the connections of a process, each held by a task of its owner
     vetting      which of the tools that a server lists can be offered
     references   whether a schema can be evaluated in bounded time

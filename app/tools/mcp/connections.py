@@ -28,8 +28,11 @@ if TYPE_CHECKING:
 
     from app.log.servers import McpServerRecord, McpTool
     from app.tools.http import Resolve
+    from app.tools.mcp.results import Answered
     from app.tools.mcp.session import Session
     from app.turn.ports import Clock, ToolInvocation, ToolOutcome
+
+    Told = Callable[[str, str, ToolOutcome], None]
 
 DIAL_S: Final = 20.0
 CLOSE_S: Final = 5.0
@@ -83,6 +86,14 @@ class McpConnections:
         self._held: set[_Connection] = set()
         self._by_server: dict[tuple[str, str], _Connection] = {}
         self._owner: asyncio.TaskGroup | None = None
+        self._told: Told = lambda _tenant, _key, _outcome: None
+
+    def on_late(self, told: Told) -> None:
+        """Call `told`, from now on, with what a server answers to a call after it was cancelled.
+
+        It gets the tenant, the call's idempotency key, and what the call would have come to.
+        """
+        self._told = told
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[McpConnections]:
@@ -234,7 +245,13 @@ class McpConnections:
             raise Unreachable(objection[1])
         conversation = await asyncio.to_thread(_library)
         command = self._commands.get(server.command or "", ())
-        return conversation(server, command=command, web=self._web, ended=connection.retire)
+
+        def late(key: str, answer: Answered) -> None:
+            self._told(server.tenant, key, outcome_of(answer))
+
+        return conversation(
+            server, command=command, web=self._web, ended=connection.retire, late=late
+        )
 
     async def _sweep(self) -> None:
         """Close what nobody has used for a while."""

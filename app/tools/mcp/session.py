@@ -7,7 +7,7 @@ its answers are read and never cached.
 from __future__ import annotations
 
 import sys
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,6 +30,7 @@ from pydantic import ValidationError
 
 from app.log.servers import McpTool
 from app.tools.mcp.http import CONNECT_S, MAX_ANSWER_S, NO_ANSWER, NOT_SENT, PinnedTransport
+from app.tools.mcp.late import IDEMPOTENCY_KEY, GivenUpCalls, overheard
 from app.tools.mcp.results import Answered, Lost, NotTaken, Refused
 from app.tools.mcp.stdio import stdio_transport
 
@@ -44,8 +45,6 @@ if TYPE_CHECKING:
 
 MAX_PAGES: Final = 50
 MAX_LISTED: Final = 1000
-# In a call's metadata, so that a server may know a repeated call by it.
-IDEMPOTENCY_KEY: Final = "turngate/idempotency-key"
 _UNHEARD: Final = frozenset({CONNECTION_CLOSED, NO_ANSWER, NOT_SENT})
 _EXACT: Final = 2**53 - 1
 _LARGEST: Final = int(sys.float_info.max)
@@ -87,9 +86,7 @@ class Session:
         params = CallToolRequestParams(
             name=name, arguments=dict(args), _meta={IDEMPOTENCY_KEY: key}
         )
-        result = await self._ask(CallToolRequest(params=params), CallToolResult)
-        blocks = [block.model_dump(mode="json", by_alias=True) for block in result.content]
-        return Answered(blocks, result.structured_content, is_error=result.is_error)
+        return _answered(await self._ask(CallToolRequest(params=params), CallToolResult))
 
     async def _ask(self, request: Any, expected: Any) -> Any:
         try:
@@ -102,13 +99,20 @@ class Session:
 
 @asynccontextmanager
 async def conversation(
-    server: McpServerRecord, *, command: Sequence[str], web: Web, ended: Callable[[], None]
+    server: McpServerRecord,
+    *,
+    command: Sequence[str],
+    web: Web,
+    ended: Callable[[], None],
+    late: Callable[[str, Answered], None],
 ) -> AsyncIterator[Session]:
     """A conversation with a server, for the length of the block.
 
-    A stdio server is the process of `command`; `ended` is called when that has closed its output.
+    A stdio server is the process of `command`; `ended` is called when that has closed its output,
+    `late` with the idempotency key and the answer of a call that was cancelled before.
     """
     transport: Callable[[], Transport]
+    calls = partial(GivenUpCalls, web.clock, partial(_answer_late, late))
     async with AsyncExitStack() as stack:
         if server.transport == "stdio":
             transport = partial(stdio_transport, command, ended)
@@ -117,11 +121,13 @@ async def conversation(
             transport = partial(streamable_http_client, server.url or "", http_client=http)
         try:
             # The older of the two protocols can take up a dropped stream, so it goes first.
-            client = await stack.enter_async_context(_client(transport(), "legacy"))
+            opening = _client(overheard(transport(), calls()), "legacy")
+            client = await stack.enter_async_context(opening)
         except MCPError as error:
             if error.code in _UNHEARD:
                 raise
-            client = await stack.enter_async_context(_client(transport(), "auto"))
+            opening = _client(overheard(transport(), calls()), "auto")
+            client = await stack.enter_async_context(opening)
         yield Session(client)
 
 
@@ -137,6 +143,19 @@ def _http_client(headers: Mapping[str, str], web: Web) -> httpx2.AsyncClient:
 def _client(transport: Transport, mode: str) -> Client:
     info = Implementation(name="turngate", version="1")
     return Client(transport, client_info=info, cache=None, mode=mode)
+
+
+def _answered(result: CallToolResult) -> Answered:
+    blocks = [block.model_dump(mode="json", by_alias=True) for block in result.content]
+    return Answered(blocks, result.structured_content, is_error=result.is_error)
+
+
+def _answer_late(
+    late: Callable[[str, Answered], None], key: str, result: Mapping[str, Any]
+) -> None:
+    # What is no result by the protocol is none, late or not.
+    with suppress(ValidationError):
+        late(key, _answered(CallToolResult.model_validate(result, by_name=False)))
 
 
 def _tool(tool: Tool) -> McpTool:

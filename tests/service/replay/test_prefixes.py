@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from app.log.calls import ToolAnsweredLate
 from app.log.catalogue import PAYLOADS
+from app.log.envelope import NewEvent, placed, wire_time
 from app.log.queries import LogScope
 from app.service.approvals.consents import consents
 from app.service.replay.standing import RUN_EVENTS, standing
@@ -109,3 +111,27 @@ async def test_the_checkpoints_of_a_log_change_nothing_of_what_it_says(house: Ho
     without = [event for event in log if event.type != "run.checkpointed"]
     whole, short = await folded(without, run, decided), await folded(log, run, decided)
     assert short.dump_json() == whole.dump_json()
+
+
+async def test_f33_a_late_result_anywhere_in_a_log_changes_nothing_of_what_it_says(
+    house: House,
+) -> None:
+    run, decided = await played(house)
+    log = await whole_log(house, run)
+    (done, *_) = [event for event in log if event.type == "tool.completed"]
+    late = ToolAnsweredLate(
+        run_id=run.id,
+        call_id=done.data["call_id"],
+        tool=done.data["tool"],
+        result_seq=done.seq,
+        failed=False,
+        sha256="0" * 64,
+        size_bytes=7,
+    )
+    heard = placed(
+        NewEvent(late), conversation_id=run.conversation_id, seq=done.seq, at=wire_time(done.at)
+    )
+    whole = (await folded(log, run, decided)).dump_json()
+    for at in range(len(log) + 1):
+        again = await folded([*log[:at], heard, *log[at:]], run, decided)
+        assert again.dump_json() == whole
