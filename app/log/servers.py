@@ -76,7 +76,8 @@ class McpListing:
 class McpServerRecord:
     """A registered server. `version` counts its changes; `headers` are secrets.
 
-    `why_not` says why nothing of it can be called just now.
+    `why_not` says why nothing of it can be called just now. `digests_address` is false for one that
+    was registered before the digests of its tools held where it is.
     """
 
     tenant: str
@@ -93,6 +94,16 @@ class McpServerRecord:
     version: int = 1
     created_at: datetime
     listed_at: datetime | None = None
+    digests_address: bool = True
+
+    @property
+    def address(self) -> str | None:
+        """Where the server is, for the digests of its tools; None where they do not hold it.
+
+        The whole URL, for a query may lead to another server. Headers are left out: they say who
+        calls, and are renewed.
+        """
+        return f"{self.transport} {self.url or self.command}" if self.digests_address else None
 
     @property
     def reached_by(self) -> tuple[object, ...]:

@@ -18,8 +18,8 @@ SELECT * FROM mcp_servers
 WHERE tenant = $1 AND ($2::text[] IS NULL OR name = ANY ($2)) ORDER BY created_at DESC, name DESC"""
 ADD: Final = """
 INSERT INTO mcp_servers (tenant, name, transport, url, command, headers, registered, profile, tools,
-    refused, why_not, version, created_at, listed_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+    refused, why_not, version, created_at, listed_at, digests_address)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
 ON CONFLICT (tenant, name) DO NOTHING RETURNING true"""
 
 # Two processes may ask a server at once; what the later one merges must begin from the other's.
@@ -46,6 +46,7 @@ def added(tenant: str, server: McpServerRecord) -> tuple[Any, ...]:
         server.version,
         server.created_at,
         server.listed_at,
+        server.digests_address,
     )
 
 
@@ -80,6 +81,7 @@ def record(row: asyncpg.Record) -> McpServerRecord:
         version=row["version"],
         created_at=row["created_at"],
         listed_at=row["listed_at"],
+        digests_address=row["digests_address"],
     )
 
 

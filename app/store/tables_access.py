@@ -121,6 +121,7 @@ class McpServer(SQLModel, table=True):
     version: int = number()
     created_at: datetime = time()
     listed_at: datetime | None = time(null=True)
+    digests_address: bool = truth()
 
 
 class Nonce(SQLModel, table=True):

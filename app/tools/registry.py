@@ -39,6 +39,7 @@ class ToolRefused(ValueError):
 class RegisteredTool:
     """A tool. `server` is its MCP server, `why_not` the deployment requirement that is missing.
 
+    `address` is where that server is: a namesake somewhere else has none of its approvals.
     `hints` are its server's words about it; where others say otherwise, they change nothing else.
     `denies` tells, without side effects, whether the sandbox would refuse such arguments.
     `session_approvable` is as `idempotent` unless it says no.
@@ -54,6 +55,7 @@ class RegisteredTool:
     session_approvable: bool | None = None
     consent: Consent = Consent.ALLOW
     server: str | None = None
+    address: str | None = None
     hints: Mapping[str, bool] = field(default_factory=dict)
     why_not: str | None = None
     denies: Callable[[Mapping[str, Any]], bool] | None = None
@@ -91,7 +93,9 @@ class RegisteredTool:
             "destructive": self.profile.destructive,
             "open_world": self.profile.open_world,
         }
-        return said | ({"declared": dict(self.hints)} if self.hints else {})
+        declared = {"declared": dict(self.hints)} if self.hints else {}
+        address = {} if self.address is None else {"address": self.address}
+        return said | declared | address
 
     @cached_property
     def definition_digest(self) -> str:

@@ -81,7 +81,9 @@ def test_a_digest_covers_name_description_schema_and_annotations() -> None:
         replace(tool, parameters={"type": "object", "title": "t"}),
         replace(tool, profile=ToolProfile(Origin.LOCAL_SANDBOX, read_only=True, open_world=False)),
     ]
-    assert len({other.definition_digest for other in changed} | {DIGEST}) == 5
+    # Of an MCP server's tool the annotations say where the server is.
+    changed += [replace(tool, address=f"http https://{host}.example/mcp") for host in "ab"]
+    assert len({other.definition_digest for other in changed} | {DIGEST}) == 7
     same = [replace(tool, title="other"), replace(tool, consent=Consent.ASK, why_not="no")]
     assert {other.definition_digest for other in same} == {DIGEST}
 

@@ -46,6 +46,7 @@ def _tool(server: McpServerRecord, tool: McpTool, calls: McpCalls) -> Registered
         idempotent=idempotent,
         consent=Consent.ASK if server.registered and not is_harmless else Consent.ALLOW,
         server=server.name,
+        address=server.address,
         hints=tool.hints,
         why_not=server.why_not,
     )

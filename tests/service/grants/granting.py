@@ -60,14 +60,14 @@ class Holder:
 
     def coverage(self, **changed: Any) -> Coverage:
         """What a grant for `charge` covers, as the house's tools are."""
-        tools = {tool.name: tool for tool in self.house.tools.registered()}
+        digests = {tool.name: tool.definition_digest for tool in self.house.tools.registered()}
         name = changed.get("tool", "charge")
         members: dict[str, Any] = {
             "tenant": self.house.tenant,
             "principal": self.principal,
             "agent": "helper",
             "tool": name,
-            "tool_definition_digest": tools[name].definition_digest,
+            "tool_definition_digest": digests.get(name),
             "capabilities": ("mutate-external",),
         }
         return Coverage(**members | changed)
