@@ -6,6 +6,7 @@ approvals, and one that opened its conversation has no history and no standing c
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
@@ -87,7 +88,10 @@ class Loader:
         Raises MissingSnapshot, CannotStart and UnknownEventType.
         """
         run = lease.run
-        events = await session.run_facts(run, but=UNREAD_EVENTS)
+        # Both at once: under the lease nobody can be asked, or answer, between the two.
+        events, given = await asyncio.gather(
+            session.run_facts(run, but=UNREAD_EVENTS), _given(session, run)
+        )
         refuse_unknown(event.type for event in events)
         created = next((event for event in events if event.type == "run.created"), None)
         kept = kept_context(events)
@@ -101,7 +105,6 @@ class Loader:
             session, created, place=place, name=run.agent, present=lease.present
         )
         schema = _compiled(bound.agent.output_schema)
-        given = await _given(session, run)
         agreed = consents(run, given, bound.executor)
         grants = await remembered_grants(session, lease, bound, now=now)
         answers = await verified_answers(self.statements, run, events)
