@@ -63,7 +63,7 @@ _INDEX: Final = "SELECT index_memory_vectors($1, $2, $3)"
 _PUT: Final = """
 INSERT INTO memory_vectors
     (tenant, turn_id, principal, conversation_id, at, embedder, embedding)
-VALUES ($1, $4, $2, $3, $5, $6, $7::text::vector)
+VALUES ($1, $4, $2, $3, $5, $6, $7::real[])
 ON CONFLICT (tenant, turn_id) DO UPDATE
     SET embedder = excluded.embedder, embedding = excluded.embedding
     WHERE memory_vectors.principal = excluded.principal
@@ -79,15 +79,23 @@ SELECT ($3::text IS NULL OR (SELECT coalesce(max(seq) - min(seq) >= $5, true)
     AND $5 < (SELECT count(*) FROM (SELECT FROM memory_vectors
         WHERE {scope} AND embedder = $4 LIMIT $5 + 1) AS few) AS are_many"""
 _OTHER: Final = "SELECT embedder FROM memory_vectors WHERE {scope} LIMIT 1"
-# The subquery reads the text of the vector once: as a parameter it may be read again for each row.
-# No index knows the column as it is, so this compares all of it.
+# The subquery reads the vector once: as a parameter it may be read again for each row. No index
+# knows the column as it is, so this compares all of it. The nearest of any few rows are at least as
+# far as the nearest of all, so most rows are left out before they are handed on and sorted, which
+# takes as long as to compare them.
 _EXACT: Final = """
-SELECT turn_id, embedding <=> (SELECT $4::text::vector) AS distance
+WITH asked AS MATERIALIZED (SELECT $4::real[]::vector AS vector)
+SELECT turn_id, embedding <=> (SELECT vector FROM asked) AS distance
 FROM memory_vectors WHERE {scope} AND embedder = {embedder}
+    AND embedding <=> (SELECT vector FROM asked) <= (
+        SELECT max(distance) FROM (SELECT distance FROM (
+            SELECT embedding <=> (SELECT vector FROM asked) AS distance
+            FROM memory_vectors WHERE {scope} AND embedder = {embedder} LIMIT 40 * $5
+        ) AS few ORDER BY distance LIMIT $5) AS nearest_of_few)
 ORDER BY distance, at DESC, turn_id LIMIT $5"""
 _INDEXED: Final = """
 SELECT turn_id, distance FROM (
-    SELECT turn_id, at, embedding::vector({dimension}) <=> (SELECT $4::text::vector) AS distance
+    SELECT turn_id, at, embedding::vector({dimension}) <=> (SELECT $4::real[]::vector) AS distance
     FROM memory_vectors WHERE {scope} AND embedder = {embedder} ORDER BY distance LIMIT $5
 ) AS near ORDER BY distance, at DESC, turn_id"""
 _SCANNING: Final = """
@@ -147,9 +155,7 @@ class StoreVectors:
         """
         scope = _scope(identity, "session")
         with storing():
-            await connection.execute(
-                _PUT, *scope, escape(turn_id), at, self._embedder, _text(vector)
-            )
+            await connection.execute(_PUT, *scope, escape(turn_id), at, self._embedder, vector)
 
     async def nearest(
         self, identity: Identity, vector: Sequence[float], *, top_k: int, scope: RecallScope
@@ -159,7 +165,7 @@ class StoreVectors:
         Raises IdentityRequired, EmbedderMismatch.
         """
         where, most = _scope(identity, scope), top_k if top_k > 0 else DEFAULT_TOP_K
-        asked = (*where, _text(vector), most)
+        asked = (*where, vector, most)
         tenant = OneTenant(self._pool, where[0])
         with storing():
             found: Sequence[asyncpg.Record] = ()
@@ -174,7 +180,10 @@ class StoreVectors:
         return [Near(row["turn_id"], 1.0 - row["distance"]) for row in found]
 
     async def _by_index(
-        self, tenant: OneTenant, asked: tuple[str, str, str | None, str, int], scope: RecallScope
+        self,
+        tenant: OneTenant,
+        asked: tuple[str, str, str | None, Sequence[float], int],
+        scope: RecallScope,
     ) -> Sequence[asyncpg.Record]:
         async with tenant.transaction() as connection:
             await connection.execute(_SCANNING, str(max(_LEAST_EF, 4 * asked[-1])))
@@ -196,10 +205,6 @@ def _scope(identity: Identity, scope: RecallScope) -> tuple[str, str, str | None
     identity.require()
     session = escape(identity.session) if scope == "session" else None
     return escape(identity.tenant), escape(identity.user), session
-
-
-def _text(vector: Sequence[float]) -> str:
-    return f"[{','.join(map(repr, vector))}]"
 
 
 def _quoted(text: str) -> str:

@@ -182,3 +182,18 @@ def test_c116_a_database_without_the_extension_runs_without_vectors() -> None:
         folder.chmod(0o711)
         with external_postgres(folder) as dsn:
             asyncio.run(refused(dsn))
+
+
+@pytest.mark.parametrize("top_k", [1, 5, 50, 700])
+async def test_the_nearest_of_all_come_wherever_they_lie(
+    store: Store, tenant: str, top_k: int
+) -> None:
+    """The first rows bound what the others are held against, and never cut off a tie."""
+    vectors, who = await opened(store, tenant), alice(tenant)
+    # Cosines fall from the last turn to the first, and every third has that of the one before.
+    far = {n: (n - (n % 3 == 2)) / 600 for n in range(600)}
+    turns = {f"t{n:03d}": (x, (1 - x * x) ** 0.5, 0.0) for n, x in far.items()}
+    await keep(store, vectors, who, turns)
+    found = await vectors.nearest(who, EAST, top_k=top_k, scope="session")
+    expected = [f"t{n:03d}" for n in sorted(far, key=lambda n: (-far[n], n))[:top_k]]
+    assert [one.turn_id for one in found] == expected
