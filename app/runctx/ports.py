@@ -103,6 +103,10 @@ class MemoryStore(Protocol):
         """Store a finished exchange. The turn of one run is stored once."""
         ...
 
+    async def add_late_turn(self, identity: Identity, turn: ConversationTurn) -> TurnWritten:
+        """Store one that should have been before, in its place in time as far as that can be."""
+        ...
+
     async def get_llm_context(self, identity: Identity) -> LLMContextPatch: ...
     async def search_turns(
         self, identity: Identity, query: str, *, top_k: int, scope: RecallScope

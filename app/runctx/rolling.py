@@ -63,6 +63,10 @@ class Rolling:
         through = dropped[-1].last if dropped else self.folded_through
         return replace(self, pending=pending[len(dropped) :], folded_through=through)
 
+    def with_room_at(self, place: int) -> Rolling:
+        """The same once turns from there on have moved by one, for one that comes in late."""
+        return replace(self, pending=tuple(_with_room_at(place, one) for one in self.pending))
+
     def looked_at(self) -> Rolling:
         """A worker takes the oldest range: what was degraded tries to recover."""
         if self.health is Health.DEGRADED:
@@ -105,3 +109,9 @@ class Rolling:
     @property
     def _is_sound(self) -> bool:
         return self.health in (Health.HEALTHY, Health.RETRY)
+
+
+def _with_room_at(place: int, waiting: SpilledRange) -> SpilledRange:
+    if waiting.last < place:
+        return waiting
+    return replace(waiting, first=waiting.first + (waiting.first > place), last=waiting.last + 1)

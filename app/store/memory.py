@@ -20,7 +20,7 @@ from app.runctx.memory import (
     StoreClosed,
     TurnWritten,
 )
-from app.store import memory_turns
+from app.store import memory_state, memory_turns
 from app.store.connections import storing
 from app.store.row_security import OneTenant
 
@@ -73,7 +73,16 @@ class StoreMemory:
         self._is_closed = False
 
     async def add_turn(self, identity: Identity, turn: ConversationTurn) -> TurnWritten:
-        """Store a finished exchange. The turn of a run is stored once, of a cancelled one never."""
+        """Store a finished exchange: of a run once, and of one that ended otherwise never."""
+        return await self._added(identity, turn, is_late=False)
+
+    async def add_late_turn(self, identity: Identity, turn: ConversationTurn) -> TurnWritten:
+        """Store one that should have been before; right behind what its summary stands for."""
+        return await self._added(identity, turn, is_late=True)
+
+    async def _added(
+        self, identity: Identity, turn: ConversationTurn, *, is_late: bool
+    ) -> TurnWritten:
         scope = self._scope(identity)
         if not self._keeps_turns:
             return TurnWritten(turn.turn_id, is_new=False, health=Health.HEALTHY)
@@ -85,14 +94,15 @@ class StoreMemory:
                 return TurnWritten(
                     written, is_new=False, health=await self._health(connection, scope)
                 )
-            if await memory_turns.is_cancelled(connection, scope, turn.run):
+            if await memory_turns.is_fruitless(connection, scope, turn.run):
                 health = await self._health(connection, scope)
                 return TurnWritten(turn.turn_id, is_new=False, health=health)
-            seq, turn_id = await memory_turns.added(connection, scope, turn)
+            place = await _room_for(connection, scope, turn) if is_late else None
+            newest, turn_id = await memory_turns.added(connection, scope, turn, place=place)
             if self._recall is not None and vector is not None:
                 stored = replace(turn, turn_id=turn_id, session=identity.session)
                 await self._recall.keep(connection, identity, stored, vector)
-            health, claim = await self._spill(connection, scope, seq)
+            health, claim = await self._spill(connection, scope, newest)
         if claim is not None:
             self._begin(claim)
         return TurnWritten(turn_id, is_new=True, health=health)
@@ -205,3 +215,16 @@ class StoreMemory:
 
     async def _imported(self, connection: Connection, scope: Scope, state: MemoryState) -> None:
         """Put back what the strategy keeps beside the turns."""
+
+
+async def _room_for(connection: Connection, scope: Scope, turn: ConversationTurn) -> int | None:
+    """The number of a turn's place in time; None behind all others."""
+    place = await memory_turns.first_later(connection, scope, turn.at)
+    if place is None:
+        return None
+    stored = await memory_state.locked(connection, scope)
+    if stored is not None:
+        place = max(place, stored.settled_through + 1)
+        await memory_state.save(connection, scope, stored.rolling.with_room_at(place))
+    await memory_turns.make_room(connection, scope, place)
+    return place

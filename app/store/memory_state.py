@@ -63,6 +63,13 @@ class StoredRolling:
     claim: str | None
     is_claimed: bool
 
+    @property
+    def settled_through(self) -> int:
+        """The last turn that is folded or may be so any moment, by whoever has had a claim."""
+        rolling = self.rolling
+        is_begun = self.claim is not None and rolling.pending
+        return rolling.pending[0].last if is_begun else rolling.folded_through
+
 
 @dataclass(frozen=True, slots=True)
 class FoldClaim:

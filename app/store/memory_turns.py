@@ -41,11 +41,22 @@ _KNOWN: Final = (
 _ADD: Final = """
 INSERT INTO memory_turns (tenant, principal, conversation_id, seq, turn_id, run_id, user_message,
     assistant_response, trust, digest, artifacts_shown, artifacts_hidden, at, embedded_by)
-SELECT $1, $2, $3, 1 + greatest(
+SELECT $1, $2, $3, coalesce($14, 1 + greatest(
         (SELECT max(seq) FROM memory_turns WHERE SCOPE),
-        (SELECT max(folded_through) FROM memory_state WHERE SCOPE), 0),
+        (SELECT max(folded_through) FROM memory_state WHERE SCOPE), 0)),
     coalesce(nullif($4, ''), 'mem_' || gen_random_uuid()), $5, $6, $7, $8, $9, $10, $11, $12, $13
-RETURNING seq, turn_id""".replace("SCOPE", _SCOPE)
+RETURNING greatest(seq, (SELECT max(seq) FROM memory_turns WHERE SCOPE)) AS newest,
+    turn_id""".replace("SCOPE", _SCOPE)
+# No two turns have one number, not even within a statement, so they move by way of negative ones.
+_FIRST_LATER: Final = "SELECT min(seq) FROM memory_turns WHERE SCOPE AND at > $4".replace(
+    "SCOPE", _SCOPE
+)
+_MOVE_AWAY: Final = "UPDATE memory_turns SET seq = -1 - seq WHERE SCOPE AND seq >= $4".replace(
+    "SCOPE", _SCOPE
+)
+_MOVE_BACK: Final = "UPDATE memory_turns SET seq = -seq WHERE SCOPE AND seq < 0".replace(
+    "SCOPE", _SCOPE
+)
 _NEWEST: Final = """
 SELECT COLUMNS FROM memory_turns WHERE SCOPE ORDER BY seq DESC LIMIT $4""".replace(
     "SCOPE", _SCOPE
@@ -86,7 +97,7 @@ INSERT INTO memory_state (tenant, principal, conversation_id, strategy, model, s
     summary_trust, folded_through, health, failures, pending, forgotten_through)
 SELECT $1, $2, $3, 'none', '', '', 0, 0, 'healthy', 0, '[]', head_seq
 FROM conversations WHERE tenant = $1 AND id = $3"""
-# The row stays as it is until the turn is stored: a cancel waits, and then finds the turn.
+# The row stays as it is until the turn is stored: another end waits, and then finds the turn.
 _STATUS: Final = "SELECT status FROM runs WHERE tenant = $1 AND id = $2 FOR SHARE"
 _FORGET_RUN: Final = (
     "DELETE FROM memory_turns WHERE SCOPE AND run_id = $4 RETURNING turn_id".replace(
@@ -139,8 +150,22 @@ async def known(connection: Connection, scope: Scope, run: str) -> str | None:
     return None if found is None else unescape(found)
 
 
-async def added(connection: Connection, scope: Scope, turn: ConversationTurn) -> tuple[int, str]:
-    """Write a turn as the session's newest; its number and its id."""
+async def first_later(connection: Connection, scope: Scope, at: datetime | None) -> int | None:
+    """The number of the first turn of a later time; None for a time without one."""
+    found: int | None = await connection.fetchval(_FIRST_LATER, *scope, at)
+    return found
+
+
+async def make_room(connection: Connection, scope: Scope, place: int) -> None:
+    """Nobody has that number any more: turns from there on move by one."""
+    await connection.execute(_MOVE_AWAY, *scope, place)
+    await connection.execute(_MOVE_BACK, *scope)
+
+
+async def added(
+    connection: Connection, scope: Scope, turn: ConversationTurn, *, place: int | None = None
+) -> tuple[int, str]:
+    """Write a turn as the session's newest, or in its place; the newest number, and its id."""
     row = await connection.fetchrow(
         _ADD,
         *scope,
@@ -154,9 +179,10 @@ async def added(connection: Connection, scope: Scope, turn: ConversationTurn) ->
         escape_all(turn.artifacts_hidden),
         turn.at,
         "" if turn.embedded_text else None,
+        place,
     )
     assert row is not None  # noqa: S101 - an INSERT of one row returns it or raises
-    return row["seq"], unescape(row["turn_id"])
+    return row["newest"], unescape(row["turn_id"])
 
 
 async def newest(
@@ -220,10 +246,10 @@ async def forget(connection: Connection, scope: Scope) -> None:
         await connection.execute(_FORGET_VECTORS, *scope)
 
 
-async def is_cancelled(connection: Connection, scope: Scope, run: str) -> bool:
-    """Whether the run was cancelled, which it will not be before this transaction ends."""
+async def is_fruitless(connection: Connection, scope: Scope, run: str) -> bool:
+    """Whether the run ended without an answer, as it will not before this transaction ends."""
     status: str | None = await connection.fetchval(_STATUS, scope[0], escape(run))
-    return status == "cancelled"
+    return status in ("cancelled", "failed")
 
 
 async def forget_run(connection: Connection, scope: Scope, run: str) -> None:

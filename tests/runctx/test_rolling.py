@@ -88,3 +88,22 @@ def test_c108_health_changes_in_six_ways(before: Health, after: Health) -> None:
         return
     with pytest.raises(IllegalHealthTransition, match=before.value):
         Rolling(health=before).moved(after)
+
+
+@pytest.mark.parametrize(
+    ("place", "first", "second"),
+    [
+        (4, (4, 6), (7, 8)),
+        (5, (4, 6), (7, 8)),
+        (6, (4, 5), (6, 8)),
+        (7, (4, 5), (6, 8)),
+        (8, (4, 5), (6, 7)),
+    ],
+)
+def test_a_late_turn_is_part_of_the_range_it_falls_into(
+    place: int, first: tuple[int, int], second: tuple[int, int]
+) -> None:
+    state = Rolling(folded_through=3, pending=(SpilledRange(4, 5, 2), SpilledRange(6, 7)))
+    moved = state.with_room_at(place)
+    assert moved.pending == (SpilledRange(*first, 2), SpilledRange(*second))
+    assert moved.folded_through == 3

@@ -54,6 +54,9 @@ class KeptMemory:
         self.kept.append((identity.session_scope(), written))
         return TurnWritten(turn_id, is_new=True, health=Health.HEALTHY)
 
+    async def add_late_turn(self, identity: Identity, turn: ConversationTurn) -> TurnWritten:
+        return await self.add_turn(identity, turn)
+
     async def get_llm_context(self, identity: Identity) -> LLMContextPatch:
         identity.require()
         await asyncio.sleep(0)

@@ -41,7 +41,7 @@ async def remember_now(session: Session, memories: Memories, run_id: str) -> boo
     turn = _turn(run, "\n".join(user_texts([user_message(said.data)])), at=written.at)
     identity = Identity(run.tenant, run.principal, run.conversation_id)
     memory = memories.memory(spec.memory.settings, model=spec.model)
-    return (await memory.add_turn(identity, turn)).is_new
+    return (await memory.add_late_turn(identity, turn)).is_new
 
 
 def _turn(run: RunRecord, said: str, *, at: datetime) -> ConversationTurn:

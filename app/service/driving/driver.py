@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import structlog
 
 from app.errors import LeaseLost, StoreUnavailable
+from app.ids import Identity
 from app.log.catalogue import UnknownEventType
 from app.log.envelope import NewEvent
-from app.log.runs import RunCompleted
+from app.log.runs import RunCompleted, RunFailed
 from app.policy.taint import Trust
 from app.runctx.memory import ConversationTurn
 from app.service.approvals.asking import TAINTED_BY
@@ -198,7 +199,7 @@ class Driver:
                 to=self._result(drive, recorder),
             )
         except TurnDrained:
-            await self._finish(drive, await recorder.remaining())
+            await self._finish(drive.lease, await recorder.remaining())
         except TokensSpent:
             spent = drive.bound.spec.limits.max_tokens
             await self._fail(drive, recorder, "constraints_conflict", f"spent {spent} tokens")
@@ -254,7 +255,7 @@ class Driver:
             # A worker that takes over must find the answer that was remembered.
             await recorder.record()
             events[-1:-1] = [await self._remembered(store, drive, answered, result.met_taint)]
-        await self._finish(drive, [*await recorder.remaining(), *left_open, *events])
+        await self._finish(drive.lease, [*await recorder.remaining(), *left_open, *events])
 
     async def _remembered(
         self, store: MemoryStore, drive: Drive, answered: RunCompleted, tainted: bool
@@ -285,10 +286,16 @@ class Driver:
             run = await session.run(lease.run.id)
         usage = lease.run.usage if run is None else run.usage
         events.append(failed(lease.run, None, code=code, message=message, usage=usage))
-        await self._leases.finish(lease, events, now=self._clock.now())
+        await self._finish(lease, events)
 
-    async def _finish(self, drive: Drive, events: list[NewEvent]) -> None:
-        await self._leases.finish(drive.lease, events, now=self._clock.now())
+    async def _finish(self, lease: Lease, events: list[NewEvent]) -> None:
+        await self._leases.finish(lease, events, now=self._clock.now())
+        if events and isinstance(events[-1].payload, RunFailed):
+            # An earlier worker may have had an answer, stored the turn, and died.
+            run = lease.run
+            identity = Identity(run.tenant, run.principal, run.conversation_id)
+            async with self._database.transaction(lease.tenant) as tx:
+                await tx.forget_memory(identity, run=run.id)
 
     async def _deadline(self, seconds: float | None) -> None:
         if seconds is not None:

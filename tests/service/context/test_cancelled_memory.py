@@ -1,4 +1,4 @@
-"""A run that is cancelled while its turn is stored: nothing of it is remembered (C156)."""
+"""A run that is cancelled or fails once its turn is stored: nothing of it is remembered (C156)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import pytest_asyncio
 
+from tests.service.deaths import doomed, killed, other
 from tests.support.house import House
 from tests.support.played_embedder import PlayedEmbedder
 
@@ -70,3 +71,21 @@ async def test_c156_a_cancel_beside_the_write_leaves_nothing_remembered(house: H
     assert await house.store.everyone.pool.fetchval(KEPT, house.tenant) == 0
     await house.drive(await alice.run("say tea", conversation_id=run.conversation_id))
     assert await house.store.everyone.pool.fetchval(KEPT, house.tenant) == 2
+
+
+async def test_c156_a_run_that_fails_after_a_death_behind_the_write_is_forgotten(
+    store: Store, tenant: str
+) -> None:
+    """C156: the answer that was remembered is nobody's once recovery is given up."""
+    recalling = await store.recalling(PlayedEmbedder(f"failed-{tenant}", ("hello",)))
+    house = House(recalling, tenant, memories=recalling)
+    alice = await house.person()
+    await house.agent(**AGENT)
+    run = await alice.run("say hello")
+    for _ in range(7):
+        await killed(doomed(house, "run.completed", "before"), run)
+    assert await house.store.everyone.pool.fetchval(KEPT, tenant) == 2
+    run = await other(house).drive(run)
+    assert run.error is not None
+    assert run.error["code"] == "recovery_exhausted"
+    assert await house.store.everyone.pool.fetchval(KEPT, tenant) == 0

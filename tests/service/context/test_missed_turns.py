@@ -14,6 +14,7 @@ from app.service.context.missed_turns import remember_now
 from app.store.missed_turns import missed_turns
 from tests.service.context.remembering import WINDOW, RememberingHouse
 from tests.service.context.test_remembering import FailingMemory
+from tests.support.house import House
 
 if TYPE_CHECKING:
     from app.log.records import RunRecord
@@ -104,3 +105,15 @@ async def test_what_its_owner_forgot_is_not_stored_again(house: RememberingHouse
     later = await alice.run("say again", conversation_id=run.conversation_id)
     await house.drive(later)
     assert await missed(house) == [later.id]
+
+
+async def test_it_comes_where_it_should_have_been(store: Store, house: RememberingHouse) -> None:
+    alice = await house.person()
+    await house.agent(**WINDOW)
+    missing = await house.drive(await alice.run("say one"))
+    await house.clock.let_pass(60)
+    healthy = House(store, house.tenant, house.clock, house.tools, memories=store)
+    await healthy.drive(await alice.run("say two", conversation_id=missing.conversation_id))
+    assert [turn.user_message for turn in await window(house, missing)] == ["say two"]
+    assert await remembered(house, missing)
+    assert [turn.user_message for turn in await window(house, missing)] == ["say one", "say two"]
