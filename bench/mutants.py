@@ -60,7 +60,8 @@ def main() -> int:
     with TemporaryDirectory(prefix="turngate-mutants-") as folder:
         shares = [Path(folder) / str(core) for core in range(len(os.sched_getaffinity(0)))]
         _prepare(shares)
-        running = [_start(share) for share in shares]
+        _require_green(shares[0])
+        running = [_start(share, "exec", CONFIG, SESSION) for share in shares]
         codes = [process.wait() for process in running]
         if any(codes):
             raise SystemExit("a run of the mutants broke off")
@@ -98,16 +99,20 @@ def _keep(share: Path, at: int, count: int) -> None:
                 session.execute(_SKIP, (job,))
 
 
-def _start(share: Path) -> subprocess.Popen[bytes]:
-    """Make the mutants of a share; its copy of the program is the one that is imported.
+def _require_green(share: Path) -> None:
+    """Tests that fail for the program as it is would seem to notice every mutant."""
+    if _start(share, "baseline", CONFIG).wait():
+        raise SystemExit("the tests fail without any mutant: mend them first")
+
+
+def _start(share: Path, *command: str) -> subprocess.Popen[bytes]:
+    """Run cosmic-ray in a share; its copy of the program is the one that is imported.
 
     Nothing is compiled ahead: a mutant has the time stamp, and often the size, of the original.
     """
     said = {"PYTHONPATH": str(share), "PYTHON": sys.executable, "PYTHONDONTWRITEBYTECODE": "1"}
     environment = os.environ | said  # noqa: TID251 - handed on, not read
-    return subprocess.Popen(
-        [TOOLS / "cosmic-ray", "exec", CONFIG, SESSION], cwd=share, env=environment
-    )
+    return subprocess.Popen([TOOLS / "cosmic-ray", *command], cwd=share, env=environment)
 
 
 def _results(share: Path) -> Iterator[Mutant]:
