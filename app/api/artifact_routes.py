@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Final
 from urllib.parse import quote
 
-from fastapi import Query, Response
+from fastapi import Header, Query, Response
 from pydantic import JsonValue
 from starlette.requests import Request
 from typing_extensions import override
@@ -17,6 +17,7 @@ from typing_extensions import override
 from app.api.edge import Call, Reading, Writing, edge_of
 from app.api.paging import Cursor, Limit, cut_page, page_of
 from app.api.problems import MediaTypeRefused
+from app.api.ranges import part_of
 from app.api.routes import Prepared, PreparedRoute, ReadRoute, Routes
 from app.api.uploads import FORM, Filename, read_upload, upload_of
 from app.api.wire import Document, Time
@@ -35,9 +36,17 @@ _BODY: Final[dict[str, Any]] = {
         FORM: {"schema": {"$ref": "#/components/schemas/ArtifactForm"}},
     },
 }
-_CONTENT: Final = {200: {"description": "The file", "content": {OCTETS: {"schema": _FILE}}}}
+_CONTENT: Final[dict[int | str, dict[str, Any]]] = {
+    200: {"description": "The file", "content": {OCTETS: {"schema": _FILE}}},
+    206: {"description": "The part asked for", "content": {OCTETS: {"schema": _FILE}}},
+}
 
 ConversationId = Annotated[str, Query(max_length=255, pattern=r"^[^\x00]+$")]
+
+AskedRange = Annotated[str | None, Header(alias="Range", description="`bytes=FIRST-LAST`: a part")]
+IfRange = Annotated[
+    str | None, Header(description="The ETag of the file that the part is to be of; else all of it")
+]
 
 
 class Artifact(Document):
@@ -151,19 +160,26 @@ async def get_artifact(call: Reading, artifact_id: str) -> Artifact:
     response_class=Response,
     responses=_CONTENT,
 )
-async def get_artifact_content(call: Reading, artifact_id: str) -> Response:
-    """The bytes of an artifact, as a download."""
+async def get_artifact_content(
+    call: Reading, artifact_id: str, *, asked: AskedRange = None, if_range: IfRange = None
+) -> Response:
+    """The bytes of an artifact, or one range of them, as a download."""
     artifact, content = await call.edge.artifacts.content(call.session, call.caller, artifact_id)
-    return Response(
-        content,
-        headers={
-            "Content-Type": served_type(artifact.mime, artifact.sniffed),
-            "Content-Disposition": disposition(artifact.filename or artifact.id),
-            "X-Content-Type-Options": "nosniff",
-            "Content-Security-Policy": "default-src 'none'; sandbox",
-            "Cross-Origin-Resource-Policy": "same-origin",
-        },
-    )
+    size, tag = len(content), f'"{artifact.sha256}"'
+    part = part_of(size, asked) if if_range in {None, tag} else None
+    headers = {
+        "Content-Type": served_type(artifact.mime, artifact.sniffed),
+        "Content-Disposition": disposition(artifact.filename or artifact.id),
+        "X-Content-Type-Options": "nosniff",
+        "Content-Security-Policy": "default-src 'none'; sandbox",
+        "Cross-Origin-Resource-Policy": "same-origin",
+        "ETag": tag,
+        "Accept-Ranges": "bytes",
+    }
+    if part is None:
+        return Response(content, headers=headers)
+    headers["Content-Range"] = f"bytes {part[0]}-{part[-1]}/{size}"
+    return Response(content[part.start : part.stop], status_code=206, headers=headers)
 
 
 @routes.read("/v1/artifacts/{artifact_id}/presigned", "presign_artifact", scope="runs:read")

@@ -47,6 +47,7 @@ ANSWERS: Final[dict[str, Answer]] = {
     "body.too_large": Answer(413, "The body is too large"),
     "artifact.too_large": Answer(413, "The file is too large"),
     "body.media_type": Answer(415, "The body must be JSON"),
+    "artifact.range": Answer(416, "The file has no such part"),
     "stream.after": Answer(422, "The log does not reach that far"),
     "request.invalid": Answer(422, "The request is malformed"),
     "agent.invalid": Answer(422, "The agent does not hold together"),

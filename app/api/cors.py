@@ -11,10 +11,12 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _EXPOSED: Final = (
-    "ETag, Location, Idempotent-Replayed, Preference-Applied, Retry-After, X-Request-Id"
+    "Accept-Ranges, Content-Range, ETag, Location, Idempotent-Replayed, Preference-Applied, "
+    "Retry-After, X-Request-Id"
 )
 _ALLOWED_HEADERS: Final = (
-    "Authorization, Content-Type, Idempotency-Key, If-Match, Last-Event-ID, Prefer, X-Request-Id"
+    "Authorization, Content-Type, Idempotency-Key, If-Match, If-Range, Last-Event-ID, Prefer, "
+    "Range, X-Request-Id"
 )
 _PREFLIGHT: Final = {
     "Access-Control-Allow-Methods": "GET, POST, PUT, PATCH, DELETE",

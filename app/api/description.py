@@ -34,6 +34,7 @@ _SENT: Final = ("413", "415")
 _OPEN: Final = ("500", "503")
 # What only some places of artifacts can do.
 _PLACE_BOUND: Final = frozenset({"presign_artifact"})
+_BY_HEADER: Final = {"if-match": "412", "range": "416"}
 _NAMES: Final = {
     "401": "Unauthorized",
     "403": "Forbidden",
@@ -43,6 +44,7 @@ _NAMES: Final = {
     "412": "PreconditionFailed",
     "413": "TooLarge",
     "415": "UnsupportedMediaType",
+    "416": "RangeNotSatisfiable",
     "422": "Invalid",
     "429": "TooMany",
     "500": "Internal",
@@ -112,9 +114,10 @@ def _complete(operation: dict[str, Any], route: APIRoute) -> None:
         _document(responses, _OPEN)
         return
     parameters = operation.setdefault("parameters", [])
-    takes_tag = any(parameter.get("name") == "if-match" for parameter in parameters)
+    told = {parameter["name"].lower() for parameter in parameters}
     reads = route.methods == {"GET"}
-    statuses = {*_ANY, *(() if reads else _SENT), *(("412",) if takes_tag else ())}
+    statuses = {*_ANY, *(() if reads else _SENT)}
+    statuses.update(status for header, status in _BY_HEADER.items() if header in told)
     if route.takes_key or "requestBody" in operation:
         statuses.add("409")
     if route.operation_id in _PLACE_BOUND:

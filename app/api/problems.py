@@ -17,6 +17,7 @@ from starlette.responses import Response
 from starlette.routing import Match, Route
 
 from app.api.codes import RETRY_AFTER_S, answer_of
+from app.api.ranges import RangeUnsatisfiable
 from app.api.wire import Document, SparseDocument
 from app.engine.json_pointer import pointer_token
 from app.errors import TurngateError
@@ -186,6 +187,8 @@ def _headers(error: TurngateError, status: int) -> Mapping[str, str]:
     if isinstance(error, ScopeMissing):
         scope = error.members["scope"]
         return {"WWW-Authenticate": f'Bearer error="insufficient_scope", scope="{scope}"'}
+    if isinstance(error, RangeUnsatisfiable):
+        return {"Content-Range": f"bytes */{error.members['size_bytes']}"}
     return {}
 
 
