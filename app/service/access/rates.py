@@ -4,8 +4,8 @@ Requests count, and so does what a client asks for on any of its sockets. Each p
 itself. What it remembers of a principal is one number, of those who asked within the last minute,
 and of no more than `PRINCIPALS`: then whoever asked longest ago is forgotten, and starts afresh.
 
-The library `limits` would do the sum as well, but its memory storage reads the clock itself, clears
-up on a thread of its own and is bounded by nothing.
+The library `limits` would do the sum as well, but its memory storage (of 5.8) reads the clock
+itself, starts a thread to clear up as soon as it is made and is bounded by nothing.
 """
 
 from __future__ import annotations
