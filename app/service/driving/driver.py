@@ -100,6 +100,11 @@ class Driver:
             conversation_id, owner=self._settings.worker, ttl_s=self._settings.lease_ttl_s
         )
 
+    async def release(self, lease: Lease) -> None:
+        """Leave a claimed run to other workers, as if it had been woken just now."""
+        with suppress(LeaseLost, StoreUnavailable):
+            await self._leases.finish(lease, [], now=self._clock.now())
+
     async def drive(self, lease: Lease) -> None:
         """Drive a leased run until it pauses, ends, or is handed over. Cancelling hands it over."""
         told = log.bind(run=lease.run.id, conversation=lease.conversation_id)
@@ -114,8 +119,7 @@ class Driver:
             # A later release has been at it and is to go on with it; the lease runs out meanwhile.
             told.error("run.unknown_event", type=unknown.event_type)
         except asyncio.CancelledError:
-            with suppress(LeaseLost, StoreUnavailable):
-                await self._leases.finish(lease, [], now=self._clock.now())
+            await self.release(lease)
             raise
         except Exception as fault:  # noqa: BLE001 - the root of a task: one run's fault is its own
             # The text of an exception may quote arguments, so only its kind and place are logged.

@@ -100,15 +100,11 @@ class Supervisor:
         await self._take(conversation_id)
 
     async def _take(self, conversation_id: str) -> bool:
-        """Claim and drive, and tell; waits while as many runs as are allowed are under way.
-
-        A place that is free only because this worker has stopped is for no new run.
-        """
+        """Claim and drive, and tell; waits while as many runs as are allowed are under way."""
         await self._free.acquire()
         lease = None
         try:
-            if not self._stopping.is_set():
-                lease = await self._driver.claim(conversation_id)
+            lease = await self._claim(conversation_id)
         except StoreUnavailable:
             log.warning("store.unavailable")
         finally:
@@ -119,6 +115,20 @@ class Supervisor:
             self._drives.add(task)
             task.add_done_callback(self._drives.discard)
         return lease is not None
+
+    async def _claim(self, conversation_id: str) -> Lease | None:
+        """A lease to drive; none once this worker has stopped, for no drain would wait for it.
+
+        A place that is free only because of the stop is for no new run, and what was being claimed
+        meanwhile goes to others at once. Raises StoreUnavailable.
+        """
+        if self._stopping.is_set():
+            return None
+        lease = await self._driver.claim(conversation_id)
+        if lease is not None and self._stopping.is_set():
+            await self._driver.release(lease)
+            return None
+        return lease
 
     async def _drive(self, lease: Lease) -> None:
         """The root of a drive's task: whatever a run raises, `Driver.drive` keeps it to itself."""
@@ -140,7 +150,10 @@ class Supervisor:
         for conversation_id in await self._queue.stranded():
             if self._free.locked():
                 return
-            if await self._take(conversation_id):
+            # A task of its own: a claim that is cancelled in the middle may have been committed,
+            # and would keep the run from everybody until it runs out.
+            taking = self._owned.create_task(self._take(conversation_id))
+            if await asyncio.shield(taking):
                 self._count_swept()
 
     async def _forget(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,14 +15,16 @@ from app.errors import StoreUnavailable
 from app.service.driving.supervisor import Supervisor
 from tests.service.deaths import other
 from tests.support.clock import settle
+from tests.support.house import House
+from tests.support.killed import DeadlyLeases
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
     from datetime import datetime
 
-    from app.log.records import RunRecord
+    from app.log.records import Lease, RunRecord
     from app.service.ports.queue import Queue
-    from tests.support.house import House, Person
+    from tests.support.house import Person
 
 pytestmark = pytest.mark.postgres
 
@@ -76,8 +78,8 @@ class ShakyQueue:
 class HandingQueue(ShakyQueue):
     """The store's queue as it hands out conversations at once, and waits for those in hand."""
 
-    def __init__(self, house: House, conversations: Sequence[str]) -> None:
-        super().__init__(house, 0)
+    def __init__(self, house: House, conversations: Sequence[str], *, failures: int = 0) -> None:
+        super().__init__(house, failures)
         self.conversations = conversations
 
     @override
@@ -92,7 +94,22 @@ class HandingQueue(ShakyQueue):
         try:
             await asyncio.Event().wait()
         finally:
-            await asyncio.wait(in_hand)
+            await asyncio.gather(*in_hand)
+
+
+@dataclass
+class HeldClaims(DeadlyLeases):
+    """The store's leases, of whose claims the answer waits once they are committed."""
+
+    claimed: asyncio.Event = field(default_factory=asyncio.Event)
+    answered: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @override
+    async def claim(self, conversation_id: str, *, owner: str, ttl_s: float) -> Lease | None:
+        lease = await super().claim(conversation_id, owner=owner, ttl_s=ttl_s)
+        self.claimed.set()
+        await self.answered.wait()
+        return lease
 
 
 def supervisor(
@@ -248,6 +265,30 @@ async def test_a_wake_that_waits_for_room_begins_nothing_in_a_stopped_worker(
     assert (await house.read(decided)).status == "queued"
     assert house.tools.count("mutate") == 0
     assert (await other(house).drive(decided)).status == "completed"
+
+
+@pytest.mark.parametrize("is_woken", [True, False], ids=["woken", "swept up"])
+async def test_a_claim_that_succeeds_after_the_stop_is_left_to_others_at_once(
+    house: House, is_woken: bool
+) -> None:
+    """What it had begun, no drain would wait for, nor end in time."""
+    alice = await house.person()
+    await house.agent()
+    run = await house.drive(await alice.run("call mutate {}\n---\nsay done"))
+    await alice.approve((await house.pending(run))[0])
+    await house.be_alone()
+    claims = HeldClaims(house.store.leases, "", "before")
+    leaving = House(house.store, house.tenant, house.clock, house.tools, leases=claims)
+    woken, failures = ([run.conversation_id], 9) if is_woken else ([], 0)
+    at = supervisor(leaving, queue=HandingQueue(leaving, woken, failures=failures))
+    async with working(at), asyncio.TaskGroup() as owner:
+        await claims.claimed.wait()
+        draining = owner.create_task(at.drain())
+        await settle()
+        assert not draining.done()
+        claims.answered.set()
+    assert house.tools.count("mutate") == 0
+    assert (await other(house).drive(run)).status == "completed"
 
 
 async def test_a_turn_that_reaches_no_boundary_in_time_is_dropped_and_free(house: House) -> None:
