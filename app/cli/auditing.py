@@ -110,7 +110,5 @@ async def _write(log: StoredLog, output: IO[bytes]) -> list[Finding]:
 async def _logs(settings: Settings) -> AsyncIterator[StoredLogs]:
     async with running_database(settings.database_url, data_dir=settings.data_dir) as dsn:
         everyone = await EveryTenant.open(dsn, largest=2)
-        try:
+        async with everyone.pool:
             yield StoredLogs(everyone)
-        finally:
-            await everyone.pool.close()

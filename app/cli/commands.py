@@ -144,7 +144,7 @@ def migrate() -> None:
     settings = _prepared()
     import asyncio
 
-    from app.main import open_database
+    from app.main.storage import open_database
 
     async def run() -> None:
         async with open_database(settings, migrate=True):

@@ -11,7 +11,7 @@ from app.cli.demo_client import Client, Person
 from app.cli.demo_server import DemoFailed, run_command
 from app.cli.issuing import issue
 from app.service.access.development import TokenOrder
-from app.trust.keys import CHANCE_BYTES, derive_signing_key
+from app.service.fresh_key import fresh_key
 
 if TYPE_CHECKING:
     from app.cli.demo_client import Document
@@ -38,8 +38,7 @@ def newcomer(settings: Settings, address: str, clock: SystemClock) -> Client:
     """Somebody new in a tenant of their own, since a first key needs no other key's word."""
     tenant = f"demo-{clock.nonce().hex()[:8]}"
     token = issue(settings, TokenOrder(tenant, "alice", _SCOPES, (), _TOKEN_S))
-    chance = b"".join(clock.nonce() for _ in range(3))[:CHANCE_BYTES]
-    return Client(address, Person(tenant, "alice", token, derive_signing_key(chance)))
+    return Client(address, Person(tenant, "alice", token, fresh_key(clock)))
 
 
 @dataclass(frozen=True, slots=True)

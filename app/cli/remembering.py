@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from app.errors import Misconfigured
-from app.main import open_embedder
+from app.main.models import open_embedder
 from app.service.clock import SystemClock
 from app.service.context.missed_turns import remember_now
 from app.store.connections import open_pool

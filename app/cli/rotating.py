@@ -35,13 +35,12 @@ async def rotate(settings: Settings, out: Path | None) -> str:
         raise Misconfigured(f"a rotation {wanted}: {KEY_SETTING} says where the key is kept")
     clock = SystemClock()
     key = fresh_key(clock)
-    async with running_database(settings.database_url, data_dir=settings.data_dir) as dsn:
-        pool = await open_pool(dsn, largest=1)
-        try:
-            statements = Statements(key, StoreServiceKeys(pool))
-            await statements.publish(clock)
-        finally:
-            await pool.close()
+    async with (
+        running_database(settings.database_url, data_dir=settings.data_dir) as dsn,
+        await open_pool(dsn, largest=1) as pool,
+    ):
+        statements = Statements(key, StoreServiceKeys(pool))
+        await statements.publish(clock)
     path = settings.data_dir / KEY_FILE if out is None else out
     replace(path, key.pem())
     then = "" if out is None else f"set {KEY_SETTING} to what it holds, and "

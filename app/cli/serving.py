@@ -19,7 +19,8 @@ import uvloop
 from typing_extensions import override
 
 from app.cli.protocols import BoundedHttp, BoundedSocket
-from app.main import open_house
+from app.cli.signals import heed
+from app.main.house import open_house
 
 if TYPE_CHECKING:
     import socket
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
     from fastapi import FastAPI
 
-    from app.main import House
+    from app.main.house import House
     from app.settings import Settings
 
 FRAME_BYTES: Final = 64 * 1024
@@ -39,7 +40,6 @@ LAST_REQUESTS_S: Final = 10
 # Longer than a client or a proxy keeps an idle connection, so that it is they who close it, and no
 # request meets a connection that is just being closed.
 KEEP_ALIVE_S: Final = 75
-SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 log = structlog.get_logger("turngate.serve")
 
@@ -77,13 +77,11 @@ async def _serve(
     listener: socket.socket,
     greet: Callable[[], None],
 ) -> None:
-    loop, asked = asyncio.get_running_loop(), asyncio.Event()
-    for each in SIGNALS:
-        loop.add_signal_handler(each, asked.set)
+    asked = asyncio.Event()
+    heed(lambda _: asked.set())
     async with opening() as house:
         server = DrainingServer(server_config(house.app), drain=house.drain, greet=greet)
-        for each in SIGNALS:
-            loop.add_signal_handler(each, server.handle_exit, each, None)
+        heed(lambda number: server.handle_exit(number, None))
         if not asked.is_set():
             await server.serve([listener])
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import uvloop
 
-from app.cli.serving import SIGNALS
-from app.main import open_house
+from app.cli.signals import heed
+from app.main.house import open_house
 
 if TYPE_CHECKING:
     from app.settings import Settings
@@ -24,8 +24,7 @@ def work(settings: Settings, *, migrate: bool) -> None:
 
 
 async def _work(settings: Settings, migrate: bool) -> None:
-    loop, asked = asyncio.get_running_loop(), asyncio.Event()
-    for each in SIGNALS:
-        loop.add_signal_handler(each, asked.set)
+    asked = asyncio.Event()
+    heed(lambda _: asked.set())
     async with open_house(settings, worker=True, migrate=migrate):
         await asked.wait()

@@ -8,6 +8,10 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
+from typing_extensions import override
+
+from app.service.ports.signals import Listener
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -15,12 +19,11 @@ if TYPE_CHECKING:
     from app.log.records import Lease
     from app.service.clock import Clock
     from app.service.ports.leases import Leases
-    from app.service.ports.signals import Signals
 
 HEARTBEATS_PER_LEASE: Final = 3
 
 
-class LeaseKeeper:
+class LeaseKeeper(Listener):
     """Prolongs the leases of this process. Both of its tasks end by raising LeaseLost."""
 
     def __init__(self, leases: Leases, clock: Clock, *, ttl_s: float) -> None:
@@ -28,11 +31,6 @@ class LeaseKeeper:
         self._clock = clock
         self._ttl_s = ttl_s
         self._nudges: dict[str, asyncio.Event] = {}
-
-    def listen(self, signals: Signals) -> None:
-        """Take the store's hints from now on."""
-        signals.on_commit(self._committed)
-        signals.on_head(self._moved)
 
     async def heartbeat(self, lease: Lease) -> None:
         """Prolong the lease until cancelled."""
@@ -51,12 +49,14 @@ class LeaseKeeper:
         finally:
             del self._nudges[lease.conversation_id]
 
+    @override
     def _committed(self, conversation_id: str, events: Sequence[Event]) -> None:
         # What the drive itself writes is heard here as well, and says nothing about its lease.
         if any(event.type == "run.cancelled" for event in events):
             self._nudge(conversation_id)
 
-    def _moved(self, conversation_id: str, _head: int) -> None:
+    @override
+    def _moved(self, conversation_id: str, head: int) -> None:
         self._nudge(conversation_id)
 
     def _nudge(self, conversation_id: str) -> None:

@@ -26,17 +26,19 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
+from typing_extensions import override
+
 from app.errors import StoreUnavailable
 from app.log.catalogue import TERMINAL
 from app.log.envelope import Event
 from app.log.queries import LogScope
 from app.log.runs import ConversationUpdated
+from app.service.ports.signals import Listener
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
 
     from app.service.ports.database import Database
-    from app.service.ports.signals import Signals
 
 OUTBOX_BYTES: Final = 1024 * 1024
 PAGE_EVENTS: Final = 256
@@ -217,17 +219,12 @@ def _may_update(page: Sequence[Event], *, of: int) -> bool:
     return of > len(page) or any(event.type == ConversationUpdated.TYPE for event in page)
 
 
-class Subscriptions:
+class Subscriptions(Listener):
     """The subscriptions of this process by conversation, fed from the store's signals."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._following: defaultdict[str, set[Subscription]] = defaultdict(set)
-
-    def listen(self, signals: Signals) -> None:
-        """Take the store's commits and hints from now on."""
-        signals.on_commit(self._committed)
-        signals.on_head(self._moved)
 
     @contextmanager
     def follow(
@@ -257,10 +254,12 @@ class Subscriptions:
             if not following:
                 self._following.pop(scope.conversation_id, None)
 
+    @override
     def _committed(self, conversation_id: str, events: Sequence[Event]) -> None:
         for subscription in self._following.get(conversation_id, ()):
             subscription.heard(events)
 
+    @override
     def _moved(self, conversation_id: str, head: int) -> None:
         for subscription in self._following.get(conversation_id, ()):
             subscription.moved(head)

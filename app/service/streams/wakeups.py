@@ -10,30 +10,28 @@ from collections import defaultdict
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from typing_extensions import override
+
+from app.service.ports.signals import Listener
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
 
     from app.log.envelope import Event
     from app.service.clock import Clock
-    from app.service.ports.signals import Signals
 
 # A hint may be lost, so whoever waits looks again after so many seconds.
 LOOK_AGAIN_S: Final = 1.0
 _Seen = TypeVar("_Seen")
 
 
-class Wakeups:
+class Wakeups(Listener):
     """Waiters by conversation; one set of them for commits of this and of other processes."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._waiting: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
         self.is_closing = False
-
-    def listen(self, signals: Signals) -> None:
-        """Take the store's hints from now on."""
-        signals.on_commit(self._committed)
-        signals.on_head(self._moved)
 
     def close(self) -> None:
         """The process goes down: whoever waits for something to come should wait no longer."""
@@ -75,10 +73,12 @@ class Wakeups:
                     async with asyncio.timeout(min(left, LOOK_AGAIN_S)):
                         await stirred.wait()
 
-    def _committed(self, conversation_id: str, _events: Sequence[Event]) -> None:
+    @override
+    def _committed(self, conversation_id: str, events: Sequence[Event]) -> None:
         self._stir(conversation_id)
 
-    def _moved(self, conversation_id: str, _head: int) -> None:
+    @override
+    def _moved(self, conversation_id: str, head: int) -> None:
         self._stir(conversation_id)
 
     def _stir(self, conversation_id: str) -> None:
