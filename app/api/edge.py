@@ -1,7 +1,8 @@
 """What the edge is built from, and what a request gets of it.
 
-`Edge` holds everything the routes call; `app.main` puts it together. A `Call` is one authenticated
-request; a reading one has a session, a writing one the transaction that its answer commits with.
+`Edge` holds everything the routes call; `app.main.edge` puts it together. A `Call` is one
+authenticated request; a reading one has a session, a writing one the transaction that its answer
+commits with.
 """
 
 from __future__ import annotations

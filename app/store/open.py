@@ -1,4 +1,4 @@
-"""The store as a whole: what `app.main` opens, and the tasks that belong to it."""
+"""The store as a whole: what `app.main.storage` opens, and the tasks that belong to it."""
 
 from __future__ import annotations
 

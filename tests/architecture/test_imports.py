@@ -44,7 +44,7 @@ def test_every_module_imports_without_a_warning() -> None:
 
 @pytest.mark.parametrize(
     ("module", "heavy"),
-    [("app.cli", (*HEAVY, *WEB, "pydantic", "cryptography", "rich")), ("app.main", HEAVY)],
+    [("app.cli", (*HEAVY, *WEB, "pydantic", "cryptography", "rich")), ("app.main.house", HEAVY)],
     ids=["command line", "service"],
 )
 def test_a_start_loads_no_library_before_it_is_needed(module: str, heavy: tuple[str, ...]) -> None:

@@ -6,9 +6,9 @@ import ast
 
 from tests.architecture.sources import APP, functions, tree
 
-MAIN = APP / "main.py"
+HOUSE, PARTS, WORKER = (APP / "main" / f"{name}.py" for name in ("house", "parts", "worker"))
 # What a run is guarded by: tools, rules and decisions, models, and the folding of what was left.
-GUARDS = ("_toolbox", "McpServers", "_providers", "Binder", "Approvals", "Loader", "_driver")
+GUARDS = {"open_toolbox", "McpServers", "providers_of", "Binder", "open_access"}
 
 
 def called(node: ast.AST) -> list[tuple[int, str]]:
@@ -21,14 +21,18 @@ def called(node: ast.AST) -> list[tuple[int, str]]:
 
 
 def test_f134_the_supervisor_starts_after_everything_that_guards_a_run() -> None:
-    (opening,) = [one for one in functions(MAIN) if one.name == "open_house"]
+    (opening,) = [one for one in functions(HOUSE) if one.name == "open_house"]
     lines = {name: line for line, name in called(opening)}
-    start = lines["_supervised"]
-    assert all(lines[guard] < start for guard in GUARDS)
+    start = lines["at_work"]
+    assert lines["open_parts"] < lines["edge_of"] < start
     assert {name for line, name in called(opening) if line > start} == {"House", "build_app"}
+    (parts,) = [one for one in functions(PARTS) if one.name == "open_parts"]
+    assert {name for _, name in called(parts)} >= GUARDS
+    (working,) = [one for one in functions(WORKER) if one.name == "at_work"]
+    assert [name for _, name in sorted(called(working))][:2] == ["_driver", "_supervisor"]
 
 
 def test_f134_nothing_else_starts_a_supervisor() -> None:
-    starts = [line for line, name in called(tree(MAIN)) if name == "_supervised"]
-    runs = [path.name for path in APP.rglob("*.py") if "supervisor.run()" in path.read_text()]
-    assert (len(starts), runs) == (1, ["main.py"])
+    starts = [line for line, name in called(tree(HOUSE)) if name == "at_work"]
+    runs = [path for path in APP.rglob("*.py") if "supervisor.run()" in path.read_text()]
+    assert (len(starts), runs) == (1, [WORKER])
