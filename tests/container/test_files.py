@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
+import tomllib
 from fnmatch import fnmatch
 from importlib import import_module
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
+from typer.core import TyperGroup
+from typer.main import get_command
 
+from app.cli import app
 from app.settings import Settings
 from tests.architecture.sources import ROOT
 
@@ -28,11 +34,15 @@ def sources() -> list[str]:
     return [name for words in copied if not words[0].startswith("--") for name in words[:-1]]
 
 
+def yaml(name: str) -> dict[str, Any]:
+    # It has no stubs; the file is read with its merges.
+    document: dict[str, Any] = import_module("yaml").safe_load((ROOT / name).read_text())
+    return document
+
+
 @pytest.fixture(scope="module")
 def compose() -> dict[str, Any]:
-    # It has no stubs; the file is read with its merges.
-    document: dict[str, Any] = import_module("yaml").safe_load((ROOT / "compose.yaml").read_text())
-    return document
+    return yaml("compose.yaml")
 
 
 @pytest.mark.parametrize("name", sources())
@@ -51,6 +61,58 @@ def test_it_is_installed_from_the_lock_as_make_installs() -> None:
     for flag in ("--no-deps", "--require-hashes"):
         assert flag in install[1].split()
         assert flag in locked.split()
+
+
+def named(requirement: str) -> str:
+    """The name of a distribution as it is compared."""
+    return re.sub(r"[-_.]+", "-", re.split(r"[\[<>=;\s]", requirement)[0]).lower()
+
+
+def test_the_lock_pins_what_the_image_needs_with_hashes() -> None:
+    """The extras as well: no image has to be built anew for a bucket."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = [each for extra in project["optional-dependencies"].values() for each in extra]
+    pins = re.split(r"\n(?=\S)", (ROOT / "requirements.lock").read_text().strip())
+    assert all("==" in pin and "--hash=sha256:" in pin for pin in pins)
+    assert {named(each) for each in [*project["dependencies"], *extras]} <= set(map(named, pins))
+
+
+def commands() -> list[list[str]]:
+    """The command lines of the image and of the services."""
+    services = yaml("compose.yaml")["services"].values()
+    [own] = arguments("CMD")
+    return [json.loads(own), *(each["command"] for each in services if "command" in each)]
+
+
+@pytest.mark.parametrize("words", commands(), ids=" ".join)
+def test_every_command_is_one_with_options_that_it_takes(words: list[str]) -> None:
+    program, name, *options = words
+    group = get_command(app)
+    assert program == "turngate"
+    assert isinstance(group, TyperGroup)
+    with group.make_context(program, [name]) as context:
+        command = group.get_command(context, name)
+        assert command is not None
+        with command.make_context(name, options, parent=context) as parsed:
+            assert parsed.args == []
+
+
+def test_its_check_of_health_is_a_program() -> None:
+    [check] = arguments("HEALTHCHECK")
+    program, option, code = json.loads(check.partition(" CMD ")[2])
+    assert (program, option) == ("python", "-c")
+    compile(code, "healthcheck", "exec")
+
+
+def test_the_services_name_the_database_that_is_started() -> None:
+    services = yaml("compose.yaml")["services"]
+    given = services["api"]["environment"]["TURNGATE_DATABASE_URL"]
+    url = urlsplit(re.sub(r"\$\{.*?\}", "chosen", given))
+    started = services["postgres"]
+    user = started["environment"]["POSTGRES_USER"]
+    assert (url.username, url.path) == (user, f"/{user}")
+    assert url.hostname in services
+    assert shlex.split(started["healthcheck"]["test"][1]) == ["pg_isready", "--username", user]
 
 
 def test_it_runs_as_somebody_without_rights() -> None:

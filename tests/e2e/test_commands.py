@@ -119,6 +119,17 @@ def test_a_port_that_is_taken_is_said_before_anything_is_started(place: Place) -
     assert not place.data.exists()
 
 
+def test_a_missing_extra_is_said_before_anything_is_started(tmp_path: Path) -> None:
+    """It is as good as not installed where something else has its name."""
+    (tmp_path / "obstore.py").write_text("raise ImportError")
+    done = Place(tmp_path, ("TURNGATE_ARTIFACTS_BUCKET=s3://house",)).run("serve", "--port", "0")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "turngate: TURNGATE_ARTIFACTS_BUCKET needs the extra s3: pip install 'turngate[s3]'\n"
+    )
+    assert not (tmp_path / "data").exists()
+
+
 def test_a_database_that_is_not_there_is_said_in_one_line(tmp_path: Path) -> None:
     url = f"postgresql://nobody@/turngate?host={tmp_path}"
     done = Place(tmp_path, (f"TURNGATE_DATABASE_URL={url}",)).run("serve", "--port", "0")
