@@ -1,4 +1,4 @@
-"""Migrates over asyncpg: for `app.store.migrations`, in a thread, and for the alembic command."""
+"""Migrates over asyncpg: in a thread of `app.store.schema.migrations`, or for the command."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
 
 from alembic import context
-from app.store.connections import connect
-from app.store.row_security import WIDEN
-from app.store.tables import metadata
+from app.store.schema.tables import metadata
+from app.store.server.connections import connect
+from app.store.server.row_security import WIDEN
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 import uvloop
 
-from app.store.whereabouts import running_database
+from app.store.server.whereabouts import running_database
 from bench import appends, context, decisions, engine, resumes, runs, sockets, streaming
 from bench.report import Report
 from bench.servers import bare, turngate

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Final
 from app.providers.embedding import ContractEmbedder
 from app.providers.wordllama import WordLlamaVectors
 from app.service.clock import SystemClock
-from app.store.connections import SESSION, open_pool
-from app.store.migrations import migrate
-from app.store.row_security import OneTenant, service_role
-from app.store.vectors import StoreVectors
-from app.store.whereabouts import running_database
+from app.store.memory.vectors import StoreVectors
+from app.store.schema.migrations import migrate
+from app.store.server.connections import SESSION, open_pool
+from app.store.server.row_security import OneTenant, service_role
+from app.store.server.whereabouts import running_database
 from bench import recall_speed
 from bench.recall_pairs import PAIRS
 from bench.recall_speed import TOP, WHO, embedded
@@ -29,7 +29,7 @@ from bench.recall_speed import TOP, WHO, embedded
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from app.store.connections import Pool
+    from app.store.server.connections import Pool
 
 # The index of all turns is made in memory.
 _OWNER: Final = {**SESSION, "maintenance_work_mem": "512MB"}

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final
 
 from app.ids import Identity
 from app.providers.embedding import MAX_TEXTS
-from app.store.recall import StoreRecall
-from app.store.vectors import StoreVectors
+from app.store.memory.recall import StoreRecall
+from app.store.memory.vectors import StoreVectors
 from bench.recall_pairs import PAIRS
 from bench.report import p50_p95
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from app.providers.embedding import ContractEmbedder
-    from app.store.connections import Connection, Pool
+    from app.store.server.connections import Connection, Pool
 
 TOP: Final = 5
 TIMES: Final = 5

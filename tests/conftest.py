@@ -14,9 +14,9 @@ import pytest
 import pytest_asyncio
 from hypothesis import settings
 
-from app.store.embedded import EmbeddedPostgres
-from app.store.migrations import migrate
 from app.store.open import Store
+from app.store.schema.migrations import migrate
+from app.store.server.embedded import EmbeddedPostgres
 from tests.support.buckets import MOTO, s3_server
 from tests.support.seals import SEAL
 

@@ -12,9 +12,9 @@ from shutil import copyfileobj
 from tempfile import TemporaryFile
 from typing import IO, TYPE_CHECKING
 
-from app.store.row_security import EveryTenant
-from app.store.stored_logs import StoredLogs
-from app.store.whereabouts import running_database
+from app.store.log.stored_logs import StoredLogs
+from app.store.server.row_security import EveryTenant
+from app.store.server.whereabouts import running_database
 from app.trust.chain import GENESIS
 from app.trust.export import (
     ExportHeader,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from app.settings import Settings
-    from app.store.stored_logs import StoredLog
+    from app.store.log.stored_logs import StoredLog
 
 
 class NoSuchLog(Exception):

@@ -8,8 +8,8 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from app.cli.demo_server import DemoFailed
-from app.store.embedded import is_used
-from app.store.embedded_keeper import locked
+from app.store.server.embedded import is_used
+from app.store.server.embedded_keeper import locked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

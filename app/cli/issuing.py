@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from app.service.access.development import development_issuer
 from app.service.clock import SystemClock
 from app.settings import Environment
-from app.store.private_file import kept
+from app.store.keys.private_file import kept
 
 if TYPE_CHECKING:
     from app.service.access.development import TokenOrder

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.store.rebuild import rebuild
-from app.store.whereabouts import running_database
+from app.store.log.rebuild import rebuild
+from app.store.server.whereabouts import running_database
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from app.settings import Settings
-    from app.store.rebuild import Difference
+    from app.store.log.rebuild import Difference
 
 
 async def differences(

@@ -9,15 +9,15 @@ from app.errors import Misconfigured
 from app.main.models import open_embedder
 from app.service.clock import SystemClock
 from app.service.context.missed_turns import remember_now
-from app.store.connections import open_pool
-from app.store.folding import Folding
-from app.store.memories import StoreMemories
-from app.store.missed_turns import missed_turns
-from app.store.recall import StoreRecall
-from app.store.row_security import EveryTenant, OneTenant
+from app.store.memory.folding import Folding
+from app.store.memory.memories import StoreMemories
+from app.store.memory.missed_turns import missed_turns
+from app.store.memory.recall import StoreRecall
+from app.store.server.connections import open_pool
+from app.store.server.row_security import EveryTenant, OneTenant
+from app.store.server.whereabouts import running_database
 from app.store.sessions import StoreSession
 from app.store.texts import escape
-from app.store.whereabouts import running_database
 
 if TYPE_CHECKING:
     from app.runctx.ports import Summarizer

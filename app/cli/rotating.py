@@ -13,10 +13,10 @@ from app.errors import Misconfigured
 from app.service.clock import SystemClock
 from app.service.fresh_key import fresh_key
 from app.service.statements import KEY_FILE, KEY_SETTING, Statements
-from app.store.connections import open_pool
-from app.store.private_file import replace
-from app.store.service_keys import StoreServiceKeys
-from app.store.whereabouts import running_database
+from app.store.keys.private_file import replace
+from app.store.keys.service_keys import StoreServiceKeys
+from app.store.server.connections import open_pool
+from app.store.server.whereabouts import running_database
 
 if TYPE_CHECKING:
     from pathlib import Path

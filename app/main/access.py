@@ -11,7 +11,7 @@ from app.service.access.development import DEVELOPMENT_ISSUER, development_issue
 from app.service.access.revocations import RevokedTokens
 from app.service.access.tokens import Access, FetchedKeys, FixedKeys
 from app.settings import Environment, Settings
-from app.store.private_file import kept
+from app.store.keys.private_file import kept
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -20,7 +20,7 @@ from app.service.streams.hold import HoldGate
 from app.service.streams.hold_sharing import HoldSharing
 from app.service.streams.subscriptions import Subscriptions
 from app.service.streams.wakeups import Wakeups
-from app.store.private_file import kept
+from app.store.keys.private_file import kept
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from app.service.statements import sealer
-from app.store.bucket import BucketPlace
-from app.store.migrations import migrate as migrate_tables
+from app.store.artifacts.bucket import BucketPlace
 from app.store.open import Store, open_bucket
-from app.store.whereabouts import running_database
+from app.store.schema.migrations import migrate as migrate_tables
+from app.store.server.whereabouts import running_database
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from app.providers.summaries import Summarizers
     from app.settings import Settings
-    from app.store.bucket import Bucket
+    from app.store.artifacts.bucket import Bucket
     from app.trust.keys import SigningKey
 
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 import asyncpg
 
 from app.errors import StoreUnavailable
-from app.store.connections import LOST, PASSING, borrowed
-from app.store.migrations import HEAD
-from app.store.row_security import OneTenant
+from app.store.schema.migrations import HEAD
+from app.store.server.connections import LOST, PASSING, borrowed
+from app.store.server.row_security import OneTenant
 from app.store.sessions import StoreSession
 from app.store.texts import escape
 from app.store.transactions import StoreTransaction
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
     from app.log.envelope import Event
-    from app.store.bucket import Bucket
-    from app.store.connections import Pool
-    from app.store.numbering import Sealer
-    from app.store.own_wakes import OwnWakes
-    from app.store.tails import Tails
+    from app.store.artifacts.bucket import Bucket
+    from app.store.dispatch.own_wakes import OwnWakes
+    from app.store.log.numbering import Sealer
+    from app.store.log.tails import Tails
+    from app.store.server.connections import Pool
 
 _READY: Final = """
 SELECT (SELECT version_num FROM alembic_version) AS version,

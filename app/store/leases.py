@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Final
 from app.errors import LeaseLost, StoreUnavailable
 from app.ids import Identity
 from app.log.records import Lease
-from app.store import records
-from app.store.artifacts import StoreArtifacts
-from app.store.connections import storing
-from app.store.ready import ORDER
-from app.store.row_security import OneTenant
+from app.store.artifacts.artifact_store import StoreArtifacts
+from app.store.rows import records
+from app.store.rows.ready import ORDER
+from app.store.server.connections import storing
+from app.store.server.row_security import OneTenant
 from app.store.texts import escape, unescape
 
 if TYPE_CHECKING:
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
     from app.log.envelope import Event, NewEvent
     from app.runctx.shapes import ArtifactRef, NewArtifact
-    from app.store.appender import Appender
-    from app.store.bucket import Bucket
-    from app.store.connections import Pool
-    from app.store.row_security import EveryTenant
+    from app.store.artifacts.bucket import Bucket
+    from app.store.log.appender import Appender
+    from app.store.server.connections import Pool
+    from app.store.server.row_security import EveryTenant
 
 # The claim locks before it looks: one that does not wait for a worker that is just letting go would
 # find the lease taken, end, and leave the run to nobody. What else it looks at is as old as its

@@ -8,43 +8,43 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from app.errors import Misconfigured
-from app.store.appender import LANES, Appender
-from app.store.artifacts import StoreArtifacts
-from app.store.connections import (
+from app.store.artifacts.artifact_store import StoreArtifacts
+from app.store.artifacts.leftovers import Leftovers
+from app.store.artifacts.workspace import StoreWorkspace
+from app.store.database import StoreDatabase
+from app.store.dispatch.holds import StoreHolds
+from app.store.dispatch.own_wakes import OwnWakes
+from app.store.dispatch.queue import StoreQueue
+from app.store.dispatch.signals import StoreSignals
+from app.store.keys.revocations import StoreRevocations
+from app.store.keys.service_keys import StoreServiceKeys
+from app.store.leases import StoreLeases
+from app.store.log.appender import LANES, Appender
+from app.store.log.tails import Tails
+from app.store.memory.folding import Folding
+from app.store.memory.memories import StoreMemories
+from app.store.memory.recall import StoreRecall
+from app.store.server.connections import (
     FORGETFUL,
     ROUTINE,
     SESSION,
     SteadyConnection,
     open_pool,
 )
-from app.store.database import StoreDatabase
-from app.store.folding import Folding
-from app.store.holds import StoreHolds
-from app.store.leases import StoreLeases
-from app.store.leftovers import Leftovers
-from app.store.memories import StoreMemories
-from app.store.own_wakes import OwnWakes
-from app.store.queue import StoreQueue
-from app.store.recall import StoreRecall
-from app.store.revocations import StoreRevocations
-from app.store.row_security import EVERY_TENANT, EveryTenant, OneTenant, service_role
-from app.store.service_keys import StoreServiceKeys
-from app.store.signals import StoreSignals
+from app.store.server.row_security import EVERY_TENANT, EveryTenant, OneTenant, service_role
 from app.store.skills import StoreSkills
-from app.store.tails import Tails
 from app.store.texts import escape
 from app.store.tool_search import StoreToolSearch
-from app.store.workspace import StoreWorkspace
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
 
     from app.runctx.memory import MemorySettings
     from app.runctx.ports import Embedder, Summarizer
-    from app.store.bucket import Bucket, BucketPlace
-    from app.store.connections import Pool
-    from app.store.memory import StoreMemory
-    from app.store.numbering import Sealer
+    from app.store.artifacts.bucket import Bucket, BucketPlace
+    from app.store.log.numbering import Sealer
+    from app.store.memory.plain import StoreMemory
+    from app.store.server.connections import Pool
 
 CLOSE_S: Final = 2.0
 EVERYONE_POOL: Final = 4
@@ -200,7 +200,7 @@ async def _close(pool: Pool) -> None:
 def open_bucket(place: BucketPlace) -> Bucket:
     """The bucket, which is not asked yet. Raises Misconfigured."""
     try:
-        from app.store.s3 import S3Bucket  # noqa: PLC0415 - what it imports is an extra
+        from app.store.artifacts.s3 import S3Bucket  # noqa: PLC0415 - what it imports is an extra
     except ImportError as error:
         raise Misconfigured(
             "TURNGATE_ARTIFACTS_BUCKET needs the extra s3: pip install 'turngate[s3]'"

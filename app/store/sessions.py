@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-from app.store import approval_queries, grants, mcp_servers, passkeys, queries, records
-from app.store.artifacts import StoreArtifacts
+from app.store.artifacts.artifact_store import StoreArtifacts
+from app.store.keys import passkeys
+from app.store.rows import approval_queries, grants, mcp_servers, queries, records
 from app.store.skills import StoreSkills
 from app.store.texts import escape, escape_if_any, unescape
 
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
     from app.log.servers import McpServerRecord
     from app.runctx.shapes import ArtifactRef
     from app.runctx.skill import Skill, SkillCard
-    from app.store.bucket import Bucket
-    from app.store.row_security import Reader
+    from app.store.artifacts.bucket import Bucket
+    from app.store.server.row_security import Reader
 
 _DELTAS: Final = frozenset({"text.delta", "reasoning.delta"})
 

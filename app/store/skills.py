@@ -15,7 +15,7 @@ import orjson
 from app.log.servers import SEPARATOR
 from app.policy.taint import Trust
 from app.runctx.skill import Skill, SkillBody, SkillCard, SkillHead
-from app.store.connections import storing
+from app.store.server.connections import storing
 from app.store.texts import escape, json_text, unescape
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import asyncpg
 
     from app.ids import Identity
-    from app.store.row_security import Reader
+    from app.store.server.row_security import Reader
 
 # What search looks at, and the most of each part that it sees.
 _SEEN_CHARS: Final = 65_536

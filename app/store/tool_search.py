@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from app.store.connections import borrowed
+from app.store.server.connections import borrowed
 from app.store.texts import escape
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from app.log.queries import ToolQuery, ToolText
-    from app.store.connections import Pool
+    from app.store.server.connections import Pool
 
 # A word of the question becomes a query by itself, quoted by Postgres, before the words are joined:
 # no text is ever read in the syntax of queries. A hit of the called name counts four times one of

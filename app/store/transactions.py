@@ -6,15 +6,17 @@ from typing import TYPE_CHECKING, Final
 
 from app.log.queries import audit_scope
 from app.log.records import ConversationRecord, DecisionClaims, StoredAnswer
-from app.store import grants, idempotency, mcp_servers, memory_turns, passkeys, records
-from app.store.append import Opening, Outcome, later_rounds, write, write_later_rounds
-from app.store.approval_queries import LOCK_APPROVAL
-from app.store.numbering import Tail, numbered, whole_ms
-from app.store.own_wakes import GRACE, OwnWake
-from app.store.revocations import REVOKE, revoked
+from app.store.dispatch.own_wakes import GRACE, OwnWake
+from app.store.dispatch.wakes import enqueue_wakes
+from app.store.keys import passkeys
+from app.store.keys.revocations import REVOKE, revoked
+from app.store.log.append import Opening, Outcome, later_rounds, write, write_later_rounds
+from app.store.log.numbering import Tail, numbered, whole_ms
+from app.store.memory import turns as memory_turns
+from app.store.rows import grants, idempotency, mcp_servers, records
+from app.store.rows.approval_queries import LOCK_APPROVAL
 from app.store.sessions import StoreSession
 from app.store.texts import escape, json_text, unescape
-from app.store.wakes import enqueue_wakes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,10 +31,10 @@ if TYPE_CHECKING:
     from app.log.servers import McpServerRecord
     from app.runctx.shapes import ArtifactRef, NewArtifact
     from app.runctx.skill import Skill, SkillCard
-    from app.store.bucket import Bucket
-    from app.store.connections import Connection
-    from app.store.numbering import Batch, Sealer
-    from app.store.own_wakes import OwnWakes
+    from app.store.artifacts.bucket import Bucket
+    from app.store.dispatch.own_wakes import OwnWakes
+    from app.store.log.numbering import Batch, Sealer
+    from app.store.server.connections import Connection
 
 # `seen_head` is what the statement's snapshot shows of a row that the lock may have waited for.
 _LOCK: Final = """

@@ -11,8 +11,8 @@ import pytest
 from app.cli.auditing import judged
 from app.log.queries import audit_scope
 from app.service.statements import Statements
-from app.store.rebuild import rebuild
-from app.store.stored_logs import StoredLogs
+from app.store.log.rebuild import rebuild
+from app.store.log.stored_logs import StoredLogs
 from app.trust.statement import StatementKind
 from tests.api.test_agent_routes import audited
 from tests.support.api_world import problem

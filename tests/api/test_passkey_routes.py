@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from app.cli.auditing import judged
-from app.store.stored_logs import StoredLogs
+from app.store.log.stored_logs import StoredLogs
 from tests.api.test_agent_routes import audited
 from tests.support.api_driver import ApiDriver, data_of
 from tests.support.api_world import pointers, problem

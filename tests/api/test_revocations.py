@@ -9,7 +9,7 @@ import pytest
 
 from app.log.envelope import wire_time
 from app.service.access.revocations import POLL_S, RevokedTokens
-from app.store.revocations import StoreRevocations
+from app.store.keys.revocations import StoreRevocations
 from tests.support.api_world import problem
 from tests.support.postgres import new_id
 

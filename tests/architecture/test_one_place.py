@@ -13,7 +13,7 @@ from tests.architecture.sources import APP, ROOT, Place, imports, room, tree
 SOURCES = sorted(APP.rglob("*.py"))
 CLOCK = "app/service/clock.py"
 # They wait for a server of the system's before there is a house with a clock.
-EMBEDDED = {"app/store/embedded.py", "app/store/embedded_keeper.py"}
+EMBEDDED = {"app/store/server/embedded.py", "app/store/server/embedded_keeper.py"}
 
 
 def name(path: str) -> re.Pattern[str]:
@@ -87,7 +87,7 @@ def holders(text: str) -> set[str]:
 
 
 def test_events_are_inserted_by_one_statement() -> None:
-    assert holders("insert into events ") == {"app/store/append.py"}
+    assert holders("insert into events ") == {"app/store/log/append.py"}
 
 
 @pytest.mark.parametrize("statement", ["update events ", "delete from events "])

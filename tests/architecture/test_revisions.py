@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from app.store.migrations import HEAD, SCRIPTS
+from app.store.schema.migrations import HEAD, SCRIPTS
 
 FILES = sorted((SCRIPTS / "versions").glob("*.py"))
 

@@ -13,7 +13,7 @@ import pytest_asyncio
 
 from app.service.access.development import TokenOrder, development_issuer
 from app.service.clock import SystemClock
-from app.store.private_file import kept
+from app.store.keys.private_file import kept
 from tests.architecture.sources import ROOT
 from tests.browser.chromium import chromium
 from tests.e2e.processes import END_S, Place, serving

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from app.cli.rebuilding import told as told_differences
 from app.cli.verdicts import told
-from app.store.rebuild import Difference
+from app.store.log.rebuild import Difference
 from app.trust.export import Finding, Report
 
 

@@ -11,7 +11,7 @@ import asyncpg
 import httpx
 import pytest
 
-from app.store.whereabouts import running_database
+from app.store.server.whereabouts import running_database
 from tests.e2e.processes import END_S, Place, serving
 
 if TYPE_CHECKING:

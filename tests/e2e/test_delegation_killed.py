@@ -19,7 +19,7 @@ from typing_extensions import override
 
 from app.cli.demo_client import Client, Person
 from app.service.clock import SystemClock
-from app.store.whereabouts import running_database
+from app.store.server.whereabouts import running_database
 from app.trust.keys import CHANCE_BYTES, derive_signing_key
 from tests.e2e.processes import END_S, Place, serving
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app.store.migrations import migrate
+from app.store.log.rebuild import rebuild
 from app.store.open import Store
-from app.store.rebuild import rebuild
+from app.store.schema.migrations import migrate
 from tests.support.external_postgres import OLDEST, external_postgres
 from tests.support.house import House
 from tests.support.seals import SEAL

@@ -18,10 +18,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from app.errors import StoreUnavailable
 from app.service.clock import SystemClock
-from app.store.migrations import migrate
+from app.store.log.rebuild import rebuild
 from app.store.open import Store
-from app.store.poolers import check_address
-from app.store.rebuild import rebuild
+from app.store.schema.migrations import migrate
+from app.store.server.poolers import check_address
 from tests.docs.samples import program
 from tests.e2e.processes import END_S, Place, serving
 from tests.support.external_postgres import OLDEST, external_postgres

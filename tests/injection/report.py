@@ -15,9 +15,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
-from app.store.migrations import migrate
 from app.store.open import Store
-from app.store.whereabouts import running_database
+from app.store.schema.migrations import migrate
+from app.store.server.whereabouts import running_database
 from tests.injection.corpus import attacks, benign
 from tests.injection.playing import play_attack, play_benign
 from tests.support.seals import SEAL

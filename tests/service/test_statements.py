@@ -8,7 +8,7 @@ import pytest
 
 from app.errors import Misconfigured
 from app.service.statements import Statements, service_key
-from app.store.private_file import kept
+from app.store.keys.private_file import kept
 from app.trust.keys import derive_signing_key
 from app.trust.statement import StatementKind
 from tests.support.stepped_clock import SteppedClock

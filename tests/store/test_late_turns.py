@@ -10,10 +10,10 @@ import pytest_asyncio
 
 from app.ids import Identity
 from app.runctx.memory import MemorySettings
-from app.store.folding import Folding, FoldTimes
-from app.store.rolling_memory import RollingMemory
-from tests.store.test_memory import NOON, said
-from tests.store.test_rolling_memory import Notes, aged, running, shown
+from app.store.memory.folding import Folding, FoldTimes
+from app.store.memory.rolling import RollingMemory
+from tests.store.memory.test_plain import NOON, said
+from tests.store.memory.test_rolling import Notes, aged, running, shown
 
 if TYPE_CHECKING:
     from app.runctx.memory import ConversationTurn

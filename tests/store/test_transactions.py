@@ -15,8 +15,8 @@ from app.log.audit import KeyRegistered
 from app.log.envelope import NewEvent
 from app.log.queries import LogScope, Page
 from app.log.records import AgentRecord, KeyRecord, StoredAnswer
-from app.store import connections
 from app.store.open import Store
+from app.store.server import connections
 from tests.support.postgres import NOON, Talk, after, new_id
 from tests.support.seals import SEAL
 

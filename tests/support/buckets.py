@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Final
 
 import httpx
 
-from app.store.bucket import BucketPlace
+from app.store.artifacts.bucket import BucketPlace
 from app.store.open import open_bucket
 from tests.architecture.sources import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from app.store.bucket import Bucket
+    from app.store.artifacts.bucket import Bucket
 
 MOTO: Final = ROOT / ".tools" / "bin" / "moto_server"
 _ADDRESS: Final = re.compile(r"http://127\.0\.0\.1:\d+")

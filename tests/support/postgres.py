@@ -14,7 +14,7 @@ from app.log.envelope import NewEvent
 from app.log.payload import UsageTotals, WorkerRef
 from app.log.private import QuestionBinding
 from app.policy.taint import Trust
-from app.store.wakes import enqueue_wakes
+from app.store.dispatch.wakes import enqueue_wakes
 from tests.trust.decisions import APPROVE
 from tests.trust.decisions import signed as signed_decision
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from app.log.envelope import Event
     from app.log.records import Lease
-    from app.store.connections import Connection
     from app.store.open import Store
+    from app.store.server.connections import Connection
 
 NOON = datetime(2026, 11, 29, 12, tzinfo=UTC)
 _ids = count(1)

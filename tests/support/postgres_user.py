@@ -19,7 +19,7 @@ PUBLIC_PYTHON = "/usr/bin/python3"  # The one that runs us may lie in somebody's
 PROGRAM = """
 import sys
 from pathlib import Path
-from app.store.embedded import EmbeddedPostgres
+from app.store.server.embedded import EmbeddedPostgres
 server = EmbeddedPostgres.start(Path(sys.argv[1]))
 print(server.dsn, flush=True)
 sys.stdin.readline()
@@ -98,7 +98,7 @@ def can_run_as(uid: int) -> bool:
     if os.geteuid() != 0 or not Path(PUBLIC_PYTHON).exists():
         return False
     tried = subprocess.run(
-        [PUBLIC_PYTHON, "-B", "-c", "import app.store.embedded as e; e.installed_wheel()"],
+        [PUBLIC_PYTHON, "-B", "-c", "import app.store.server.embedded as e; e.installed_wheel()"],
         capture_output=True,
         check=False,
         cwd=ROOT,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import asyncpg
 
-from app.store import connections
+from app.store.server import connections
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -11,7 +11,7 @@ import pytest
 from app.policy.taint import Trust
 from app.runctx.memory import ConversationTurn, MemorySettings
 from app.service.context.missed_turns import remember_now
-from app.store.missed_turns import missed_turns
+from app.store.memory.missed_turns import missed_turns
 from tests.service.context.remembering import WINDOW, RememberingHouse
 from tests.service.context.test_remembering import FailingMemory
 from tests.support.house import House

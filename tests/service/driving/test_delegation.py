@@ -11,7 +11,7 @@ from app.log.payload import UsageTotals
 from app.log.queries import Page
 from app.policy.taint import Trust
 from app.service.refusals import DecisionApprover, DecisionBinding, NotFound
-from app.store.rebuild import rebuild
+from app.store.log.rebuild import rebuild
 from tests.service.deaths import other
 from tests.service.driving.delegating import delegate, is_paired, staffed, worker_of
 from tests.trust.signer import compact

@@ -1,0 +1,103 @@
+"""A bucket of an S3-compatible store; the only module that imports obstore."""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+import obstore
+import structlog
+from obstore.exceptions import BaseError
+from obstore.store import S3Store
+
+from app.errors import Misconfigured, StoreUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from obstore.store import ClientConfig, RetryConfig, S3Config
+
+    from app.store.artifacts.bucket import BucketPlace
+
+_TIMES: Final[ClientConfig] = {"connect_timeout": "5s", "timeout": "60s"}
+_RETRIES: Final[RetryConfig] = {"max_retries": 2, "retry_timeout": timedelta(seconds=10)}
+# Of what an S3 store answers, only its word for the error is told: the rest may quote the request.
+_CODE: Final = re.compile(r"<Code>(\w{1,60})</Code>")
+
+log = structlog.get_logger("turngate.bucket")
+
+
+class S3Bucket:
+    """The port `Bucket`. Connections are opened when they are needed."""
+
+    def __init__(self, place: BucketPlace) -> None:
+        """Raises Misconfigured for a place that can never be one."""
+        is_plain = place.endpoint is not None and place.endpoint.startswith("http://")
+        try:
+            self._store = S3Store.from_url(
+                place.url,
+                config=_config(place),
+                client_options={**_TIMES, "allow_http": is_plain},
+                retry_config=_RETRIES,
+            )
+        except (BaseError, ValueError) as error:
+            raise Misconfigured("TURNGATE_ARTIFACTS_BUCKET: no bucket can be so") from error
+
+    async def put(self, key: str, content: bytes, *, media_type: str) -> None:
+        """Store an object in one request, so that a broken one leaves no part behind."""
+        told = {"Content-Type": media_type, "Content-Disposition": "attachment"}
+        with _asking():
+            await obstore.put_async(self._store, key, content, attributes=told, use_multipart=False)
+
+    async def get(self, key: str, *, size: int) -> bytes | None:
+        """The bytes; a body of another size is not even read."""
+        with _asking():
+            try:
+                found = await obstore.get_async(self._store, key)
+            except FileNotFoundError as error:
+                if _code(error) == "NoSuchBucket":
+                    raise
+                return None
+            if found.meta["size"] != size:
+                return None
+            return bytes(await found.bytes_async())
+
+    async def delete(self, keys: Sequence[str]) -> None:
+        """Let go of objects, many in one request."""
+        with _asking():
+            await obstore.delete_async(self._store, keys)
+
+    async def presigned(self, key: str, *, seconds: int) -> str:
+        """A URL that reads the object for so long."""
+        with _asking():
+            return await obstore.sign_async(self._store, "GET", key, timedelta(seconds=seconds))
+
+
+def _config(place: BucketPlace) -> S3Config:
+    """What was said of the place; the rest is left to AWS's own ways of finding it."""
+    config: S3Config = {}
+    if place.endpoint is not None:
+        config["endpoint"] = place.endpoint
+    if place.region is not None:
+        config["region"] = place.region
+    if place.access_key_id is not None and place.secret_access_key is not None:
+        config["access_key_id"] = place.access_key_id
+        config["secret_access_key"] = place.secret_access_key
+    return config
+
+
+@contextmanager
+def _asking() -> Iterator[None]:
+    """A block that asks the bucket. Raises StoreUnavailable."""
+    try:
+        yield
+    except (BaseError, OSError) as error:
+        log.warning("bucket.failed", error=type(error).__name__, code=_code(error))
+        raise StoreUnavailable("the bucket of artifacts did not answer") from error
+
+
+def _code(error: Exception) -> str | None:
+    found = _CODE.search(str(error))
+    return None if found is None else found[1]
