@@ -74,7 +74,7 @@ async def list_agents(call: Reading, *, limit: Limit = 50, cursor: Cursor = None
     page = page_of(limit, cursor, is_sound=is_time_key)
     found = await call.edge.agents.page(call.session, page)
     shown, more = cut_page(found, limit, _agent_key)
-    return AgentList(items=[agent_document(agent) for agent in shown], next_cursor=more)
+    return AgentList(items=[_agent_document(agent) for agent in shown], next_cursor=more)
 
 
 @routes.read("/v1/agents/{name}", "get_agent", scope="agents:read")
@@ -89,7 +89,7 @@ async def delete_agent(call: Writing, name: str, if_match: IfMatch = None) -> No
     await call.edge.agents.delete(call.tx, call.caller, name=name, expected=_expected(if_match))
 
 
-def agent_document(agent: AgentRecord) -> Agent:
+def _agent_document(agent: AgentRecord) -> Agent:
     """How an agent is shown; one saved by an older release gets the newer defaults."""
     return Agent.model_validate(
         {
@@ -108,7 +108,7 @@ def _agent_key(agent: AgentRecord) -> str:
 
 def _tagged(agent: AgentRecord, response: Response) -> Agent:
     response.headers["ETag"] = f'"{agent.digest}"'
-    return agent_document(agent)
+    return _agent_document(agent)
 
 
 def _expected(if_match: str | None) -> Expected | None:

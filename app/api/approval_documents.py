@@ -202,14 +202,14 @@ def approval_document(approval: ApprovalRecord) -> Approval:
         "superseded_by": approval.superseded_by,
         "resolved_at": time_or_none(approval.resolved_at),
         "resolved_by": approval.resolved_by,
-        "decisions": [decision_document(decision) for decision in approval.decisions],
+        "decisions": [_decision_document(decision) for decision in approval.decisions],
         "effective_args": None if effective is None else orjson.loads(effective),
         "effective_args_sha256": approval.effective_args_sha256,
     }
     return Approval(**members)
 
 
-def decision_document(decision: DecisionRecord) -> Decision:
+def _decision_document(decision: DecisionRecord) -> Decision:
     """How a decision is shown: without the bytes that prove it."""
     return Decision(
         decision=decision.decision,

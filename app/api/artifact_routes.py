@@ -131,7 +131,7 @@ async def create_artifact(
     artifact, is_new = await call.edge.artifacts.upload(call.tx, call.caller, upload, staged=staged)
     response.status_code = 201 if is_new else 200
     response.headers["Location"] = f"/v1/artifacts/{artifact.id}"
-    return artifact_document(artifact)
+    return _artifact_document(artifact)
 
 
 @routes.read("/v1/artifacts", "list_artifacts", scope="runs:read")
@@ -143,13 +143,15 @@ async def list_artifacts(
         call.session, call.caller, page_of(limit, cursor), conversation_id=conversation_id
     )
     shown, more = cut_page(found, limit, lambda artifact: artifact.id)
-    return ArtifactList(items=[artifact_document(item) for item in shown], next_cursor=more)
+    return ArtifactList(items=[_artifact_document(item) for item in shown], next_cursor=more)
 
 
 @routes.read("/v1/artifacts/{artifact_id}", "get_artifact", scope="runs:read")
 async def get_artifact(call: Reading, artifact_id: str) -> Artifact:
     """One artifact, without its bytes."""
-    return artifact_document(await call.edge.artifacts.read(call.session, call.caller, artifact_id))
+    return _artifact_document(
+        await call.edge.artifacts.read(call.session, call.caller, artifact_id)
+    )
 
 
 @routes.read(
@@ -201,7 +203,7 @@ async def delete_artifact(call: Writing, artifact_id: str) -> None:
     await call.edge.artifacts.delete(call.tx, call.caller, artifact_id)
 
 
-def artifact_document(artifact: ArtifactRef) -> Artifact:
+def _artifact_document(artifact: ArtifactRef) -> Artifact:
     """How an artifact is shown."""
     return Artifact(
         id=artifact.id,

@@ -91,7 +91,7 @@ async def create_conversation(call: Writing, body: CreateConversation) -> Conver
     """Open a conversation."""
     request = ConversationRequest(body.title, tuple(body.participants), body.metadata)
     opened = await call.edge.conversations.create(call.tx, call.caller, request)
-    return conversation_document(opened)
+    return _conversation_document(opened)
 
 
 @routes.read("/v1/conversations", "list_conversations", scope="runs:read")
@@ -102,14 +102,16 @@ async def list_conversations(
     page = page_of(limit, cursor)
     found = await call.edge.conversations.page(call.session, call.caller, page)
     shown, more = cut_page(found, limit, lambda conversation: conversation.id)
-    return ConversationList(items=[conversation_document(item) for item in shown], next_cursor=more)
+    return ConversationList(
+        items=[_conversation_document(item) for item in shown], next_cursor=more
+    )
 
 
 @routes.read("/v1/conversations/{conversation_id}", "get_conversation", scope="runs:read")
 async def get_conversation(call: Reading, conversation_id: str) -> Conversation:
     """One conversation."""
     found = await call.edge.conversations.read(call.session, call.caller, conversation_id)
-    return conversation_document(found)
+    return _conversation_document(found)
 
 
 @routes.write(
@@ -125,7 +127,7 @@ async def update_conversation(
         conversation_id=conversation_id,
         changed=body.model_dump(mode="json", exclude_unset=True),
     )
-    return conversation_document(changed)
+    return _conversation_document(changed)
 
 
 @routes.read("/v1/conversations/{conversation_id}/messages", "list_messages", scope="runs:read")
@@ -144,7 +146,7 @@ async def list_messages(
     return MessageList(items=[_message_document(item) for item in shown], next_cursor=more)
 
 
-def conversation_document(conversation: ConversationRecord) -> Conversation:
+def _conversation_document(conversation: ConversationRecord) -> Conversation:
     """How a conversation is shown."""
     return Conversation(
         id=conversation.id,

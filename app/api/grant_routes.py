@@ -102,7 +102,7 @@ async def prepare_grant(call: Reading, body: DraftGrant) -> PasskeyOptions:
 @routes.write("POST", "/v1/grants", "enrol_grant", scope="grants:write", status_code=201)
 async def enrol_grant(call: Writing, body: SignedText) -> Grant:
     """Enrol a grant of the caller's own, as it was signed."""
-    return grant_document(call, await call.edge.grants.enrol(call.tx, call.caller, _proof(body)))
+    return _grant_document(call, await call.edge.grants.enrol(call.tx, call.caller, _proof(body)))
 
 
 @routes.read("/v1/grants", "list_grants", scope="grants:write")
@@ -110,13 +110,13 @@ async def list_grants(call: Reading, *, limit: Limit = 50, cursor: Cursor = None
     """The caller's grants, newest first, ended ones included."""
     found = await call.edge.grants.page(call.session, call.caller, page_of(limit, cursor))
     shown, more = cut_page(found, limit, lambda one: one.grant.id)
-    return GrantList(items=[grant_document(call, one) for one in shown], next_cursor=more)
+    return GrantList(items=[_grant_document(call, one) for one in shown], next_cursor=more)
 
 
 @routes.read("/v1/grants/{grant_id}", "get_grant", scope="grants:write")
 async def get_grant(call: Reading, grant_id: str) -> Grant:
     """One of the caller's grants, and where it was used."""
-    return grant_document(call, await call.edge.grants.read(call.session, call.caller, grant_id))
+    return _grant_document(call, await call.edge.grants.read(call.session, call.caller, grant_id))
 
 
 @routes.read(
@@ -135,13 +135,13 @@ async def prepare_grant_revocation(call: Reading, grant_id: str) -> PasskeyOptio
 async def revoke_grant(call: Writing, grant_id: str, body: SignedText) -> Grant:
     """Revoke a grant of the caller's own with a passkey."""
     revoked = await call.edge.grants.revoke(call.tx, call.caller, grant_id, _proof(body))
-    return grant_document(call, revoked)
+    return _grant_document(call, revoked)
 
 
 @routes.write("POST", "/v1/grants/{grant_id}/suspend", "suspend_grant", scope="admin")
 async def suspend_grant(call: Writing, grant_id: str) -> Grant:
     """Stop anybody's grant; no passkey is needed, and there is no way back."""
-    return grant_document(call, await call.edge.grants.suspend(call.tx, call.caller, grant_id))
+    return _grant_document(call, await call.edge.grants.suspend(call.tx, call.caller, grant_id))
 
 
 async def _options(call: Reading, canonical: str) -> PasskeyOptions:
@@ -153,7 +153,7 @@ def _proof(body: SignedText) -> dict[str, object]:
     return {"canonical": body.canonical, "assertion": body.assertion}
 
 
-def grant_document(call: Call, shown: ShownGrant) -> Grant:
+def _grant_document(call: Call, shown: ShownGrant) -> Grant:
     """How a grant is shown just now."""
     grant, coverage = shown.grant, shown.grant.coverage
     return Grant(

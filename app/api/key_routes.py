@@ -65,7 +65,7 @@ async def register_key(call: Writing, body: RegisterKey) -> Key:
     """Enrol a key of the caller's own."""
     endorsement = Endorsement(body.endorsement_jws, body.endorsement_passkey)
     request = KeyRequest(body.public_jwk.model_dump(), body.label, body.proof_jws, endorsement)
-    return key_document(await call.edge.keys.register(call.tx, call.caller, request))
+    return _key_document(await call.edge.keys.register(call.tx, call.caller, request))
 
 
 @routes.read("/v1/keys", "list_keys", scope="keys:write")
@@ -73,7 +73,7 @@ async def list_keys(call: Reading, *, limit: Limit = 50, cursor: Cursor = None) 
     """The caller's keys, newest first, revoked ones included."""
     found = await call.edge.keys.page(call.session, call.caller, page_of(limit, cursor))
     shown, more = cut_page(found, limit, lambda key: key.id)
-    return KeyList(items=[key_document(key) for key in shown], next_cursor=more)
+    return KeyList(items=[_key_document(key) for key in shown], next_cursor=more)
 
 
 @routes.write("DELETE", "/v1/keys/{key_id}", "revoke_key", scope="keys:write", status_code=204)
@@ -90,7 +90,7 @@ async def reset_keys(call: Writing, sub: str) -> None:
     await call.edge.keys.reset(call.tx, call.caller, sub)
 
 
-def key_document(key: KeyRecord) -> Key:
+def _key_document(key: KeyRecord) -> Key:
     """How a key is shown."""
     return Key(
         id=key.id,

@@ -86,7 +86,7 @@ async def register_mcp_server(
 ) -> McpServer:
     """Register a server, and ask it for its tools; one that does not answer may do so later."""
     await call.edge.mcp_servers.add(call.tx, call.caller, server)
-    return server_document(server)
+    return _server_document(server)
 
 
 @routes.read("/v1/mcp-servers", "list_mcp_servers", scope="tools:read")
@@ -97,13 +97,13 @@ async def list_mcp_servers(
     page = page_of(limit, cursor, is_sound=is_time_key)
     found = await call.edge.mcp_servers.page(call.session, page)
     shown, more = cut_page(found, limit, _server_key)
-    return McpServerList(items=[server_document(server) for server in shown], next_cursor=more)
+    return McpServerList(items=[_server_document(server) for server in shown], next_cursor=more)
 
 
 @routes.read("/v1/mcp-servers/{name}", "get_mcp_server", scope="tools:read")
 async def get_mcp_server(call: Reading, name: str) -> McpServer:
     """One server."""
-    return server_document(await call.edge.mcp_servers.read(call.session, name))
+    return _server_document(await call.edge.mcp_servers.read(call.session, name))
 
 
 @routes.write(
@@ -116,7 +116,7 @@ async def get_mcp_server(call: Reading, name: str) -> McpServer:
 async def refresh_mcp_server(call: Writing, name: str, found: Prepared) -> McpServer:
     """Ask the server again; a tool that it defines otherwise now inherits no approval."""
     refreshed = await call.edge.mcp_servers.refresh(call.tx, call.caller, name, found)
-    return server_document(refreshed)
+    return _server_document(refreshed)
 
 
 @routes.write(
@@ -127,7 +127,7 @@ async def delete_mcp_server(call: Writing, name: str) -> None:
     await call.edge.mcp_servers.delete(call.tx, call.caller, name)
 
 
-def server_document(server: McpServerRecord) -> McpServer:
+def _server_document(server: McpServerRecord) -> McpServer:
     """How a server is shown."""
     return McpServer(
         name=server.name,

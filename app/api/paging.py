@@ -40,7 +40,7 @@ def page_of(
 
     Raises RequestInvalid for a cursor that is none, or whose key is not sound.
     """
-    return Page(limit + 1, None if cursor is None else read_cursor(cursor, is_sound=is_sound))
+    return Page(limit + 1, None if cursor is None else _read_cursor(cursor, is_sound=is_sound))
 
 
 def cut_page(
@@ -48,15 +48,15 @@ def cut_page(
 ) -> tuple[list[_T], str | None]:
     """The items to show, and the cursor to the rest."""
     shown = list(items[:limit])
-    return shown, write_cursor(key(shown[-1])) if len(items) > limit else None
+    return shown, _write_cursor(key(shown[-1])) if len(items) > limit else None
 
 
-def write_cursor(key: str) -> str:
+def _write_cursor(key: str) -> str:
     """The opaque text of a key."""
     return base64url.encode((_VERSION + key).encode())
 
 
-def read_cursor(cursor: str, *, is_sound: Callable[[str], bool]) -> str:
+def _read_cursor(cursor: str, *, is_sound: Callable[[str], bool]) -> str:
     """The key in a cursor. Raises RequestInvalid for text that was never one."""
     try:
         text = (base64url.decode(cursor) or b"").decode()
@@ -85,7 +85,7 @@ def is_time_key(key: str) -> bool:
 
 def read_seq(cursor: str | None) -> int:
     """The seq in the cursor of a list that ascends by seq. Raises RequestInvalid."""
-    return 0 if cursor is None else int(read_cursor(cursor, is_sound=_is_seq))
+    return 0 if cursor is None else int(_read_cursor(cursor, is_sound=_is_seq))
 
 
 def _is_seq(key: str) -> bool:

@@ -69,7 +69,7 @@ async def register_passkey(call: Writing, body: RegisterPasskey) -> Passkey:
     """Enrol a passkey of the caller's own."""
     endorsement = Endorsement(body.endorsement_jws, body.endorsement_passkey)
     request = PasskeyRequest(body.label, body.credential, endorsement)
-    return passkey_document(await call.edge.passkeys.register(call.tx, call.caller, request))
+    return _passkey_document(await call.edge.passkeys.register(call.tx, call.caller, request))
 
 
 @routes.read("/v1/passkeys", "list_passkeys", scope="keys:write")
@@ -77,7 +77,7 @@ async def list_passkeys(call: Reading, *, limit: Limit = 50, cursor: Cursor = No
     """The caller's passkeys, newest first, revoked ones included."""
     found = await call.edge.passkeys.page(call.session, call.caller, page_of(limit, cursor))
     shown, more = cut_page(found, limit, lambda passkey: passkey.id)
-    return PasskeyList(items=[passkey_document(one) for one in shown], next_cursor=more)
+    return PasskeyList(items=[_passkey_document(one) for one in shown], next_cursor=more)
 
 
 @routes.write(
@@ -104,7 +104,7 @@ async def prepare_passkey_decision(
     return PasskeyOptions(canonical=signed.canonical, options=options)
 
 
-def passkey_document(passkey: PasskeyRecord) -> Passkey:
+def _passkey_document(passkey: PasskeyRecord) -> Passkey:
     """How a passkey is shown."""
     return Passkey(
         id=passkey.id,

@@ -100,7 +100,7 @@ def problem_of(error: TurngateError, request_id: str) -> dict[str, Any]:
     return document
 
 
-def problem_response(error: TurngateError, request_id: str) -> Response:
+def _problem_response(error: TurngateError, request_id: str) -> Response:
     """The answer that tells of an error."""
     document = problem_of(error, request_id)
     status: int = document["status"]
@@ -114,7 +114,7 @@ def problem_response(error: TurngateError, request_id: str) -> Response:
 
 def internal_response(request_id: str) -> Response:
     """The answer to what nobody expected."""
-    return problem_response(TurngateError("internal"), request_id)
+    return _problem_response(TurngateError("internal"), request_id)
 
 
 def install_problems(app: FastAPI) -> None:
@@ -126,7 +126,7 @@ def install_problems(app: FastAPI) -> None:
 
 async def _on_error(request: Request, error: Exception) -> Response:
     known = error if isinstance(error, TurngateError) else TurngateError("internal")
-    return problem_response(known, request_id_of(request))
+    return _problem_response(known, request_id_of(request))
 
 
 async def _on_invalid(request: Request, error: Exception) -> Response:
@@ -137,12 +137,12 @@ async def _on_invalid(request: Request, error: Exception) -> Response:
         for fault in error.errors()
     )
     refusal = RequestInvalid(str(faults[0]), faults=faults)
-    return problem_response(refusal, request_id_of(request))
+    return _problem_response(refusal, request_id_of(request))
 
 
 async def _on_http(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
-    response = problem_response(_refusal_for(status), request_id_of(request))
+    response = _problem_response(_refusal_for(status), request_id_of(request))
     if status == 405:
         response.headers["Allow"] = ", ".join(_methods_of(request))
     return response

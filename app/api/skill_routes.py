@@ -141,7 +141,7 @@ async def put_skill(call: Writing, name: str, body: SkillSpec, response: Respons
         raise RequestInvalid("a skill cannot have this name", faults=(fault,))
     kept, is_created = await call.edge.skills.put(call.tx, call.caller, body.skill(name))
     response.status_code = 201 if is_created else 200
-    return skill_document(kept)
+    return _skill_document(kept)
 
 
 @routes.read("/v1/skills", "list_skills", scope="tools:read")
@@ -156,7 +156,7 @@ async def list_skills(call: Reading, *, limit: Limit = 50, cursor: Cursor = None
 @routes.read("/v1/skills/{name}", "get_skill", scope="tools:read")
 async def get_skill(call: Reading, name: str) -> Skill:
     """One skill; one's own before everybody's."""
-    return skill_document(await call.edge.skills.read(call.session, call.caller, name))
+    return _skill_document(await call.edge.skills.read(call.session, call.caller, name))
 
 
 @routes.write("DELETE", "/v1/skills/{name}", "delete_skill", scope="skills:write", status_code=204)
@@ -165,7 +165,7 @@ async def delete_skill(call: Writing, name: str) -> None:
     await call.edge.skills.delete(call.tx, call.caller, name)
 
 
-def skill_document(skill: KeptSkill) -> Skill:
+def _skill_document(skill: KeptSkill) -> Skill:
     """How a skill is shown."""
     head, body = skill.card.head, skill.body
     return Skill(

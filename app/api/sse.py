@@ -109,7 +109,7 @@ class EventStream(Response):
                 continue
             match item:
                 case Event() as event:
-                    chunk = event_text(event)
+                    chunk = _event_text(event)
                 case CaughtUp() | Demoted():
                     chunk = _COMMENT
                 case Ended():
@@ -131,7 +131,7 @@ class EventStream(Response):
             self._alarm.reschedule(asyncio.get_running_loop().time())
 
 
-def event_text(event: Event) -> bytes:
+def _event_text(event: Event) -> bytes:
     """One event; JSON has no line breaks of its own."""
     return b"id: %d\nevent: %s\ndata: %s\n\n" % (event.seq, event.type.encode(), shown(event))
 

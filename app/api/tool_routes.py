@@ -42,10 +42,10 @@ async def list_tools(call: Reading, *, limit: Limit = 50, cursor: Cursor = None)
     """The tools of this deployment and of the tenant's MCP servers, by name."""
     found = await call.edge.tools.page(call.session, page_of(limit, cursor))
     shown, more = cut_page(found, limit, lambda tool: tool.name)
-    return ToolList(items=[tool_document(tool) for tool in shown], next_cursor=more)
+    return ToolList(items=[_tool_document(tool) for tool in shown], next_cursor=more)
 
 
-def tool_document(tool: ListedTool) -> Tool:
+def _tool_document(tool: ListedTool) -> Tool:
     """How a tool is shown."""
     return Tool(
         name=tool.name,

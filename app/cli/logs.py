@@ -44,7 +44,7 @@ def configure_logs() -> None:
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
-        exception_places,
+        _exception_places,
     ]
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
@@ -75,7 +75,7 @@ def warn_of_unknown() -> None:
         log.warning("settings.unknown", names=unknown)
 
 
-def exception_places(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+def _exception_places(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
     """Replace an exception by its types and places, since its message may hold arguments."""
     info = event.pop("exc_info", None)
     error = sys.exception() if info is True else info[1] if isinstance(info, tuple) else info

@@ -89,7 +89,7 @@ class ReplyReader:
             called = True
             yield call
         yield FinalItem(
-            usage=usage_of(response.usage),
+            usage=_usage_of(response.usage),
             response_id=response.provider_response_id,
             finish_reason=_finish_reason(response, called=called),
             raw=None,
@@ -160,7 +160,7 @@ def _is_grounded(part: wire.ModelResponsePart) -> bool:
             return False
 
 
-def usage_of(usage: RequestUsage) -> Usage:
+def _usage_of(usage: RequestUsage) -> Usage:
     """The seven numbers. Input counts what was read from and written to a cache as well."""
     return Usage(
         input_tokens=usage.input_tokens,

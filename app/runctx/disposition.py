@@ -62,7 +62,7 @@ class DispositionPolicy:
     @classmethod
     def parse(cls, raw: Mapping[str, str] | None) -> DispositionPolicy:
         """The policy of a document; nothing is an empty policy. Raises InvalidDisposition."""
-        entries = {policy_key(key): parse_disposition(value) for key, value in (raw or {}).items()}
+        entries = {_policy_key(key): parse_disposition(value) for key, value in (raw or {}).items()}
         return cls(MappingProxyType(entries))
 
     def said_of(self, kind: str) -> str:
@@ -72,7 +72,7 @@ class DispositionPolicy:
         return next((found for key in keys if (found := self.entries.get(key))), "")
 
 
-def policy_key(key: str) -> str:
+def _policy_key(key: str) -> str:
     """A policy's key in lower case. Raises InvalidDisposition if it names no media type."""
     lowered = key.lower()
     if lowered == _ANY:

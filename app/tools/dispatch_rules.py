@@ -74,7 +74,7 @@ class RuledExecutor(ForwardingExecutor):
         if not rules:
             return inner
         seen = result if inner is None else inner.text
-        return await asyncio.to_thread(first_redaction, rules, seen) or inner
+        return await asyncio.to_thread(_first_redaction, rules, seen) or inner
 
     @override
     def for_worker(self, scope: WorkerScope) -> RuledExecutor:
@@ -93,11 +93,11 @@ class RuledExecutor(ForwardingExecutor):
 
 async def _decided(rules: Sequence[CallRule], args: Mapping[str, Any]) -> ToolDecision | None:
     if all(rule.when is None for rule in rules):
-        return first_decision(rules, args)
-    return await asyncio.to_thread(first_decision, rules, args)
+        return _first_decision(rules, args)
+    return await asyncio.to_thread(_first_decision, rules, args)
 
 
-def first_decision(rules: Sequence[CallRule], args: Mapping[str, Any]) -> ToolDecision | None:
+def _first_decision(rules: Sequence[CallRule], args: Mapping[str, Any]) -> ToolDecision | None:
     """What the first rule that matches makes of a call with these arguments."""
     for rule in rules:
         try:
@@ -109,7 +109,7 @@ def first_decision(rules: Sequence[CallRule], args: Mapping[str, Any]) -> ToolDe
     return None
 
 
-def first_redaction(rules: Sequence[ResultRule], result: str) -> DispatchRedact | None:
+def _first_redaction(rules: Sequence[ResultRule], result: str) -> DispatchRedact | None:
     """The result without what the first of these rules finds in it. Raises PatternGivenUp."""
     for rule in rules:
         redacted = with_replaced(rule.pattern, result, rule.text)

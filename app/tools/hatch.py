@@ -88,13 +88,13 @@ def offered(specs: Sequence[ToolSpec], named: frozenset[str]) -> list[ToolSpec]:
 
 def query_of(name: str, args: Mapping[str, Any]) -> ToolQuery:
     """The call as words: those of its name, then those of its arguments, each at most once."""
-    named = dict.fromkeys(words_of(name))
-    given = dict.fromkeys(word for text in _texts(args) for word in words_of(text))
+    named = dict.fromkeys(_words_of(name))
+    given = dict.fromkeys(word for text in _texts(args) for word in _words_of(text))
     rest = [word for word in given if word not in named]
     return ToolQuery(tuple(named)[:QUERY_WORDS], tuple(rest[:QUERY_WORDS]))
 
 
-def words_of(text: str) -> list[str]:
+def _words_of(text: str) -> list[str]:
     """The words in lower case: letters and digits, parted also where a capital begins a word."""
     parted = _CAMEL.sub(" ", text[:_TEXT_CHARS])
     return [word[:_WORD_CHARS].lower() for word in _WORD.findall(parted)]
@@ -117,8 +117,8 @@ def _text_of(spec: ToolSpec) -> ToolText:
     parameters = spec.parameters.get("properties")
     names = " ".join(parameters) if isinstance(parameters, dict) else ""
     return ToolText(
-        called=" ".join(words_of(spec.name)),
-        takes=" ".join(words_of(names)),
+        called=" ".join(_words_of(spec.name)),
+        takes=" ".join(_words_of(names)),
         about=f"{spec.title} {spec.description}"[:_TEXT_CHARS],
     )
 

@@ -22,7 +22,7 @@ def ask(ctx: TurnCtx, gated: Gated, args: Arguments) -> Ask | Settle:
     """Ask a person about a call the gate has escalated; where nobody is present, refuse it."""
     if ctx.options.unattended:
         return _refuse_unattended(gated, args)
-    return Ask(call=gated.call, approval=approval_of(ctx, gated, args), facts=(gated.fact(),))
+    return Ask(call=gated.call, approval=_approval_of(ctx, gated, args), facts=(gated.fact(),))
 
 
 def ask_anew(
@@ -31,27 +31,27 @@ def ask_anew(
     """Ask again about an approved call that is not, by now, what its decision was about."""
     if ctx.options.unattended:
         return _refuse_unattended(gated, args)
-    approval = approval_of(ctx, gated, args, reason=reason, supersedes=superseded)
+    approval = _approval_of(ctx, gated, args, reason=reason, supersedes=superseded)
     return Ask(call=gated.call, approval=approval, facts=(gated.fact(),), is_fresh=False)
 
 
 def still_asked(ctx: TurnCtx, gated: Gated, args: Arguments) -> Ask:
     """The request that is open already stays open; nothing new goes into the log."""
-    return Ask(call=gated.call, approval=approval_of(ctx, gated, args), is_fresh=False)
+    return Ask(call=gated.call, approval=_approval_of(ctx, gated, args), is_fresh=False)
 
 
 def ask_to_rerun(
     ctx: TurnCtx, gated: Gated, args: Arguments, *, supersedes: str | None = None
 ) -> Ask:
     """Ask whether a call whose outcome is unknown is to run again."""
-    approval = approval_of(
+    approval = _approval_of(
         ctx, gated, args, reason=texts.rerun_reason(gated.call.tool), supersedes=supersedes
     )
     unknown = replace(approval, outcome_unknown=True)
     return Ask(call=gated.call, approval=unknown, is_fresh=False)
 
 
-def approval_of(
+def _approval_of(
     ctx: TurnCtx,
     gated: Gated,
     args: Arguments,

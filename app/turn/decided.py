@@ -36,7 +36,7 @@ async def decided(
     """What becomes of a call a person has decided on. The decision counts as used."""
     if not decision.approved:
         return _denied(ctx, call, proposed, decision)
-    edit = resolve_edit(decision, proposed)
+    edit = _resolve_edit(decision, proposed)
     match edit:
         case Malformed(defect=defect):
             refused = texts.malformed_arguments(call.tool, defect)
@@ -80,7 +80,7 @@ async def _approved(
     )
 
 
-def resolve_edit(decision: ApprovalDecision, proposed: Arguments) -> Arguments | Malformed:
+def _resolve_edit(decision: ApprovalDecision, proposed: Arguments) -> Arguments | Malformed:
     """The arguments an approval lets run. An edit that equals the proposal is none."""
     edit = decision.override
     if edit is None or not edit.modified_args_json:

@@ -146,7 +146,7 @@ class Binder:
         ceiling, names = _ceiling(spec) & _ceiling(now), list(spec.tools)
         if parent is not None:
             ceiling &= parent.agent.execution_ceiling
-            names = worker_tools(names, parent.spec.tools)
+            names = _worker_tools(names, parent.spec.tools)
         skills = self._skills(place, spec, names)
         toolbox = self._toolbox if skills is None else self._toolbox.reading(skills)
         rules = call_rules(spec, now)
@@ -245,7 +245,7 @@ class _Place:
     run: RunPlace
 
 
-def worker_tools(own: Sequence[str], parents: Sequence[str]) -> list[str]:
+def _worker_tools(own: Sequence[str], parents: Sequence[str]) -> list[str]:
     """The entries of an agent's tools that hold for it as a worker of that parent.
 
     Nothing with an effect comes by default: a worker has the built-in tools that its own document

@@ -77,7 +77,7 @@ class Summary:
         return compacted_history_block(dict(content), is_tainted=self.is_tainted)
 
 
-def read_summary(event: Event) -> Summary:
+def _read_summary(event: Event) -> Summary:
     """The summary beside a `history.compacted`."""
     kept, data = orjson.loads(event.private or b"{}"), event.data
     return Summary(
@@ -95,7 +95,7 @@ def read_summary(event: Event) -> Summary:
 def own_summary(events: Sequence[Event]) -> Summary | None:
     """The newest summary among a run's own events."""
     found = [event for event in events if event.type == HistoryCompacted.TYPE]
-    return read_summary(found[-1]) if found else None
+    return _read_summary(found[-1]) if found else None
 
 
 def shown_of(own: Summary | None, began_with: Summary | None) -> Folded | None:
@@ -115,7 +115,7 @@ async def newest_summary(session: Session, conversation_id: str) -> Summary | No
     if found is not None and _is_of_a_run_alone(found):
         every = await session.events_of(scope, [HistoryCompacted.TYPE])
         found = next((one for one in reversed(every) if not _is_of_a_run_alone(one)), None)
-    return None if found is None else read_summary(found)
+    return None if found is None else _read_summary(found)
 
 
 def _is_of_a_run_alone(event: Event) -> bool:

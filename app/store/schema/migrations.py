@@ -65,12 +65,12 @@ async def migrate(dsn: str) -> bool:
     """Bring the database up to date; whether there was anything to do. Raises StoreUnavailable."""
     connection = await connect(dsn)
     try:
-        if await is_current(connection):
+        if await _is_current(connection):
             return False
         async with connection.transaction():
             await connection.execute(_FOR_EVER)
             await connection.execute(_LOCK)
-            if await is_current(connection):
+            if await _is_current(connection):
                 return False
             # Alembic's command wants a loop of its own.
             await asyncio.to_thread(_upgrade_tables, dsn)
@@ -80,7 +80,7 @@ async def migrate(dsn: str) -> bool:
     return True
 
 
-async def is_current(connection: asyncpg.Connection[asyncpg.Record]) -> bool:
+async def _is_current(connection: asyncpg.Connection[asyncpg.Record]) -> bool:
     """Whether tables and queue are those of this release, and its role may use them."""
     if not await connection.fetchval(_HAS_VERSIONS):
         return False
