@@ -9,7 +9,7 @@ from pydantic import Field, JsonValue, WithJsonSchema
 
 from app.api.problems import Problem
 from app.api.wire import Body, Document, SparseDocument, Time, time_or_none
-from app.log.approvals import ApprovalStatus, Required, Risk
+from app.log.approvals import ApprovalStatus, GrantOffer, Required, Risk
 from app.log.envelope import wire_time
 from app.log.payload import WorkerRef
 from app.log.records import ApprovalRecord, DecisionRecord, SessionApprovalRecord
@@ -137,6 +137,7 @@ class Approval(Document):
     decisions: list[Decision]
     effective_args: dict[str, JsonValue] | None
     effective_args_sha256: str | None
+    grant_offer: GrantOffer | None = Field(None, exclude_if=lambda offer: offer is None)
 
 
 class ApprovalList(Document):

@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from app.log.payload import CoveredBy, JsonObject, Payload, Shape, WorkerRef
+from app.trust.grant import GrantConstraint
 
 QuestionStatus = Literal["pending", "answered", "auto_resolved", "cancelled"]
 QuestionOutcome = Literal["answered", "auto_resolved", "cancelled"]
@@ -35,6 +36,20 @@ class Required(Shape):
     roles: tuple[str, ...]
     allow_self: bool
     also_roles: tuple[str, ...] | None = Field(None, exclude_if=lambda roles: roles is None)
+
+
+class GrantOffer(Shape):
+    """A remembered grant that would have spared the question (F121).
+
+    It is made of a call that was approved before, and carries no authority: its members are those
+    of a grant that is about to be signed.
+    """
+
+    agent: str
+    tool: str
+    capabilities: tuple[str, ...]
+    constraints: tuple[GrantConstraint, ...]
+    expires_in_s: int
 
 
 class ApprovalRequested(Payload):
@@ -73,6 +88,7 @@ class ApprovalRequested(Payload):
     required: Required
     effective_args: JsonObject | None = None
     effective_args_sha256: str | None = None
+    grant_offer: GrantOffer | None = Field(None, exclude_if=lambda offer: offer is None)
 
 
 class ApprovalDecided(Payload):

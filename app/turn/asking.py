@@ -78,6 +78,7 @@ def _approval_of(
         missing=gated.missing,
         definition_digest=known.definition_digest if known else "",
         occurrence_turn_id=call.turn_id if call.is_dangling else None,
+        requires_human=gated.requires_human,
         sandbox_escalation=gated.sandbox_escalation,
         supersedes=supersedes,
     )

@@ -45,8 +45,9 @@ _UNDECIDABLE: Final = "The rules for this call could not be evaluated."
 class Gated:
     """The gate's verdict on one call, and what it rests on.
 
-    `replay`: a remembered grant changed the verdict. `mutation`: what policy does to the call
-    before it runs, with the name of its rule.
+    `requires_human`: the consent rule asks, whatever is missing. `replay`: a remembered grant
+    changed the verdict. `mutation`: what policy does to the call before it runs, with the name of
+    its rule.
     """
 
     call: OpenCall
@@ -54,6 +55,7 @@ class Gated:
     rule: GateRule
     required: CapabilitySet
     missing: CapabilitySet
+    requires_human: bool
     sandbox_escalation: bool
     replay: GrantReplayClear | None
     mutation: Mutation | None
@@ -104,6 +106,7 @@ async def gate(ctx: TurnCtx, call: OpenCall, args: Arguments) -> Gated:
         rule=_rule(outcome, policy),
         required=required,
         missing=required - granted,
+        requires_human=policy.requires_human,
         sandbox_escalation=policy.sandbox_escalation,
         replay=_replay(call, outcome, grant, cleared=(required - ctx.granted) & granted),
         mutation=mutation if isinstance(outcome, Modify | InjectContext) else None,

@@ -31,7 +31,8 @@ class PendingApproval:
     """A call that waits for a person.
 
     `occurrence_turn_id` is None for a call of the running turn and names the emitting turn for an
-    older one that is asked again. `supersedes` names the approval that this request replaces.
+    older one that is asked again. `requires_human`: the consent rule asks about every call of the
+    tool, whatever is missing. `supersedes` names the approval that this request replaces.
     """
 
     request_id: str
@@ -45,6 +46,7 @@ class PendingApproval:
     definition_digest: str = ""
     occurrence_turn_id: str | None = None
     outcome_unknown: bool = False
+    requires_human: bool = False
     sandbox_escalation: bool = False
     supersedes: str | None = None
     worker: WorkerRef | None = None

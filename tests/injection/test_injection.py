@@ -36,6 +36,7 @@ async def test_a_grant_of_the_user_helps_no_order(
 async def test_grants_take_most_questions_away_from_harmless_tasks(
     store: Store, tenant: str
 ) -> None:
+    """F121: twenty tasks ask eight times, and three times under grants."""
     asked: dict[bool, int] = {}
     for has_grants in (False, True):
         played = [

@@ -59,6 +59,7 @@ TABLE = {
 MORE = {
     "conversation.created": {"title", "metadata"},
     "run.created": {"on_busy"},
+    "approval.requested": {"grant_offer"},
     "approval.resolved": {"superseded_by"},
     "dispatch.mutated": {"mutated_sha256", "kid", "signature"},
 }

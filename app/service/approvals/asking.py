@@ -15,17 +15,29 @@ from app.log.envelope import NewEvent, wire_time
 from app.log.private import QuestionBinding, encode_programs
 from app.policy.capability import NEVER_GRANTED, in_order
 from app.service.agents import delegates
+from app.service.grants.offers import offer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from app.log.records import RunRecord
+    from app.log.records import ApprovalRecord, RunRecord
     from app.service.agents.binding import Bound
     from app.service.clock import Clock
     from app.turn.result import PendingApproval, PendingQuestion
 
 TAINTED_BY: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Background:
+    """What cards tell beside their calls: the newest events that taint, and what it leads to.
+
+    `approved` are the newest approvals of the conversation that let a call run.
+    """
+
+    tainted_by: Sequence[int] = ()
+    approved: Sequence[ApprovalRecord] = ()
 
 
 def requests(
@@ -34,7 +46,7 @@ def requests(
     run: RunRecord,
     turn_id: str,
     bound: Bound,
-    tainted_by: Sequence[int],
+    background: Background,
     clock: Clock,
 ) -> list[NewEvent]:
     """An `approval.requested` for each pending call that has no open request yet.
@@ -44,7 +56,7 @@ def requests(
     now = clock.now()
     events: list[NewEvent] = []
     for call in pending:
-        asked = _Request(run, turn_id, bound, tuple(tainted_by), now).of(call, clock.mint("appr"))
+        asked = _Request(run, turn_id, bound, background, now).of(call, clock.mint("appr"))
         if call.supersedes is not None:
             replaced = ApprovalResolved(
                 approval_id=call.supersedes,
@@ -98,7 +110,7 @@ class _Request:
     run: RunRecord
     turn_id: str
     bound: Bound
-    tainted_by: tuple[int, ...]
+    background: Background
     now: datetime
 
     def of(self, call: PendingApproval, approval_id: str) -> ApprovalRequested:
@@ -122,12 +134,18 @@ class _Request:
             reason=call.reason,
             required_capabilities=in_order(call.required),
             missing_capabilities=in_order(call.missing),
-            tainted_by=self.tainted_by,
+            tainted_by=tuple(self.background.tainted_by),
             risk=_risk(call, args, self.bound),
             worker=call.worker,
             requested_at=wire_time(self.now),
             expires_at=wire_time(self.now + timedelta(seconds=ttl)) if ttl else None,
             required=delegates.required(call.tool_name, self.bound, call.worker),
+            grant_offer=offer(
+                call,
+                self.background.approved,
+                run=self.run,
+                base=self.bound.agent.grant_policy.base,
+            ),
         )
 
 

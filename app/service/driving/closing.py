@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from app.log.payload import WorkerRef
     from app.log.records import ApprovalRecord, RunRecord
     from app.service.agents.binding import Bound
+    from app.service.approvals.asking import Background
     from app.service.clock import Clock
     from app.service.replay.open_questions import OpenQuestions
     from app.turn.result import PendingApproval, TurnResult
@@ -102,12 +103,12 @@ class Turn:
 
 
 def closing(
-    turn: Turn, result: TurnResult, *, tainted_by: Sequence[int], clock: Clock
+    turn: Turn, result: TurnResult, *, background: Background, clock: Clock
 ) -> list[NewEvent]:
     """The events that end the turn, the last of which pauses or ends the run."""
     match result.ended_by:
         case EndedBy.PAUSE:
-            return _pause(turn, result, tainted_by, clock)
+            return _pause(turn, result, background, clock)
         case EndedBy.ANSWER | EndedBy.STEP_CAP | EndedBy.DENIAL_CAP:
             return [_end(turn, result)]
         case EndedBy.FAILURE:
@@ -125,9 +126,7 @@ def failed(
     )
 
 
-def _pause(
-    turn: Turn, result: TurnResult, tainted_by: Sequence[int], clock: Clock
-) -> list[NewEvent]:
+def _pause(turn: Turn, result: TurnResult, background: Background, clock: Clock) -> list[NewEvent]:
     kept_runs: list[tuple[AgentRun, WorkerRef | None]] = [
         *((paused.run, paused.worker) for paused in result.paused_workers),
         (turn.machine, None),
@@ -139,7 +138,7 @@ def _pause(
         run=turn.run,
         turn_id=turn.turn_id,
         bound=turn.bound,
-        tainted_by=tainted_by,
+        background=background,
         clock=clock,
     )
     opened = [event.payload.id for event in asked if isinstance(event.payload, ApprovalRequested)]

@@ -19,10 +19,11 @@ from app.errors import LeaseLost, StoreUnavailable
 from app.ids import Identity
 from app.log.catalogue import UnknownEventType
 from app.log.envelope import NewEvent
+from app.log.queries import Page, Reach
 from app.log.runs import RunCompleted, RunFailed
 from app.policy.taint import Trust
 from app.runctx.memory import ConversationTurn
-from app.service.approvals.asking import TAINTED_BY
+from app.service.approvals.asking import TAINTED_BY, Background
 from app.service.context.assembly import CannotStart
 from app.service.context.remembering import remember
 from app.service.driving.closing import closing, failed
@@ -32,6 +33,7 @@ from app.service.driving.limits import DeadlinePassed, RunLimits, TokensSpent
 from app.service.driving.opening import attempt_began, opening
 from app.service.driving.recorder import TurnDrained, TurnRecorder
 from app.service.grants.live import LiveGrants
+from app.service.grants.offers import REMEMBERED
 from app.service.replay.standing import stalled_turns
 from app.service.runs.settle import settlements
 from app.turn.result import EndedBy
@@ -40,12 +42,12 @@ from app.turn.run import run_turn
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from app.log.records import Lease
+    from app.log.records import Lease, RunRecord
     from app.runctx.ports import MemoryStore
     from app.service.clock import Clock
     from app.service.driving.loading import Loaded, Loader
     from app.service.driving.recorder import Pace
-    from app.service.ports.database import Database
+    from app.service.ports.database import Database, Session
     from app.service.ports.leases import Leases
     from app.turn.result import TurnResult
 
@@ -238,7 +240,7 @@ class Driver:
     async def _close(self, drive: Drive, recorder: TurnRecorder, result: TurnResult) -> None:
         run = drive.lease.run
         left_open: list[NewEvent] = []
-        tainted_by: list[int] = []
+        background = Background()
         if result.ended_by is EndedBy.FAILURE:
             # What the turn stated last must be in the log that says which calls are open.
             await recorder.record()
@@ -246,9 +248,9 @@ class Driver:
             if result.ended_by is EndedBy.FAILURE:
                 left_open = await settlements(session, run)
             if result.pending_approvals and result.met_taint:
-                tainted_by = await session.tainted_by(run.conversation_id, TAINTED_BY)
+                background = await _background(session, run)
         try:
-            events = closing(drive.turn(recorder), result, tainted_by=tainted_by, clock=self._clock)
+            events = closing(drive.turn(recorder), result, background=background, clock=self._clock)
         except Exception:
             # What the turn came to stands, whatever is wrong with its end.
             await recorder.record()
@@ -305,6 +307,16 @@ class Driver:
         if seconds is not None:
             await self._clock.sleep(seconds)
             raise DeadlinePassed
+
+
+async def _background(session: Session, run: RunRecord) -> Background:
+    """What tainted a run that asks, and what of the like was approved before."""
+    conversation = run.conversation_id
+    wanted = {"conversation_id": conversation, "status": "approved"}
+    return Background(
+        await session.tainted_by(conversation, TAINTED_BY),
+        await session.approvals(Reach(run.principal), Page(REMEMBERED), filters=wanted),
+    )
 
 
 async def _beside(*others: Coroutine[Any, Any, None], to: Coroutine[Any, Any, _T]) -> _T:

@@ -45,7 +45,7 @@ class GrantRules:
         base = spec.grant_policy.policy().base
         faults = [
             *_capability_faults(coverage.capabilities, base & tool.profile.required()),
-            *_constraint_faults(coverage.constraints),
+            *constraint_faults(coverage.constraints),
         ]
         if coverage.tool_definition_digest != tool.definition_digest:
             detail = "is not that of the tool's present definition"
@@ -84,7 +84,8 @@ def _names(entry: str, tool: ListedTool) -> bool:
     return entry == tool.name or (tool.server is not None and entry == f"{tool.server}:*")
 
 
-def _constraint_faults(constraints: Sequence[Constraint]) -> Iterator[FieldFault]:
+def constraint_faults(constraints: Sequence[Constraint]) -> Iterator[FieldFault]:
+    """What is wrong with the number of them, or with their size."""
     if len(constraints) > CONSTRAINTS:
         yield FieldFault("/constraints", f"expected at most {CONSTRAINTS}")
     for at, constraint in enumerate(constraints):

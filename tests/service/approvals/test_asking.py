@@ -13,7 +13,7 @@ from app.log.approvals import ApprovalRequested, ApprovalResolved, Risk
 from app.log.payload import WorkerRef
 from app.log.private import decode_programs
 from app.policy.capability import Capability
-from app.service.approvals.asking import requests
+from app.service.approvals.asking import Background, requests
 from tests.service.turns import ORDER, bound, pending
 from tests.support.records import run_record
 from tests.support.stepped_clock import SteppedClock
@@ -35,7 +35,7 @@ def asked(
         run=run_record(),
         turn_id="turn_7",
         bound=by or bound(POST),
-        tainted_by=tainted_by,
+        background=Background(tainted_by),
         clock=SteppedClock(),
     )
 

@@ -11,6 +11,7 @@ from app.engine.agent_run import AgentRun
 from app.log.approvals import ApprovalRequested, ApprovalResolved
 from app.log.payload import UsageTotals
 from app.log.runs import Envelope, RunCompleted, RunFailed, RunPaused
+from app.service.approvals.asking import Background
 from app.service.driving.closing import Turn, closing
 from app.service.replay.open_questions import OpenQuestions
 from app.turn.ports import FailureKind
@@ -36,7 +37,7 @@ def events(of: TurnResult, **turn: Any) -> list[NewEvent]:
         "questions": OpenQuestions(),
         "outdated": frozenset(),
     }
-    return closing(Turn(**(plain | turn)), of, tainted_by=(), clock=SteppedClock())
+    return closing(Turn(**(plain | turn)), of, background=Background(), clock=SteppedClock())
 
 
 def end(of: TurnResult, **turn: Any) -> Any:

@@ -1,0 +1,81 @@
+"""Typed constraints made of one call: they reach to it, and to others that do the same elsewhere.
+
+What is suggested is wider than the call and no wider than can be read off it: an address stands
+for what lies below it, a number for the numbers up to it, and everything else for itself. Only
+beside an address, which says where the text goes, may a document be any other. Whether something
+may be granted at all is not asked here.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from app.policy.constraints import Constraint, all_met
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pydantic import JsonValue
+
+# Above it, a text of one line is taken for a document.
+LINE_LENGTH: Final = 200
+
+_ADDRESS: Final = re.compile(r"https?://", re.IGNORECASE)
+_DOCUMENT: Final = re.compile(r"\s*[{\[]|.*[\r\n]", re.DOTALL)
+# A number that names someone or something is not the more the larger it is.
+_NAMING: Final = re.compile(
+    r"(?i:(?:.*[_-])?(?:id|no|nr|number|account|phone|user|chat|recipient|to))"
+    r"|.*[a-z](?:I[dD]|No|Nr|Number)",
+    re.DOTALL,
+)
+
+
+def suggested(args: Mapping[str, JsonValue]) -> tuple[Constraint, ...]:
+    """Constraints that the call meets and others may; none where there is nothing to widen."""
+    leaves = list(_leaves(dict(args), ""))
+    goes_somewhere = any(_is_address(value) for _, value in leaves)
+    try:
+        found = tuple(
+            _constraint(pointer, value)
+            for pointer, value in leaves
+            if not (goes_somewhere and _is_document(value))
+        )
+    except ValueError:
+        # An address or a pointer that no constraint can hold: what cannot be held is not offered.
+        return ()
+    is_wider = any(one.op != "equals" for one in found)
+    return found if is_wider and all_met(found, dict(args)) else ()
+
+
+def _leaves(value: JsonValue, pointer: str) -> Iterator[tuple[str, JsonValue]]:
+    """What is not an object, by its place; an array is one value."""
+    if not isinstance(value, dict):
+        yield pointer, value
+        return
+    for key in sorted(value):
+        token = key.replace("~", "~0").replace("/", "~1")
+        yield from _leaves(value[key], f"{pointer}/{token}")
+
+
+def _constraint(pointer: str, value: JsonValue) -> Constraint:
+    """Raises ValueError where there is none."""
+    if isinstance(value, str) and _is_address(value):
+        return Constraint(pointer, "url_prefix", value.partition("?")[0])
+    if isinstance(value, int | float) and not isinstance(value, bool) and not _names(pointer):
+        return Constraint(pointer, "range", [min(0, value), max(0, value)])
+    return Constraint(pointer, "equals", value)
+
+
+def _is_address(value: JsonValue) -> bool:
+    return isinstance(value, str) and _ADDRESS.match(value) is not None
+
+
+def _is_document(value: JsonValue) -> bool:
+    if not isinstance(value, str) or _is_address(value):
+        return False
+    return len(value) > LINE_LENGTH or _DOCUMENT.match(value) is not None
+
+
+def _names(pointer: str) -> bool:
+    return _NAMING.fullmatch(pointer.rpartition("/")[2]) is not None
