@@ -161,11 +161,21 @@ class StoreTransaction(StoreSession):
         self, conversation_id: str, events: Sequence[NewEvent], *, now: datetime
     ) -> list[Event]:
         """Append to a conversation locked in this block, with every projection."""
+        return await self._append(conversation_id, events, now=now)
+
+    async def _append(
+        self,
+        conversation_id: str,
+        events: Sequence[NewEvent],
+        *,
+        now: datetime,
+        seals: bool = False,
+    ) -> list[Event]:
         opening = self._opening.pop(conversation_id, None)
         tail = Tail() if opening else self._locked.get(conversation_id)
         if tail is None:
             raise RuntimeError(f"{conversation_id!r} must be locked before it is appended to")
-        batch = numbered(conversation_id, tail, [(events, now)], seal=self._seal)
+        batch = numbered(conversation_id, tail, [(events, now)], seal=self._seal, always=seals)
         answers = await write(self._connection, [batch], opening)
         if answers[conversation_id].outcome is not Outcome.DONE:
             raise RuntimeError(f"{conversation_id!r} moved although it was locked")
@@ -176,14 +186,17 @@ class StoreTransaction(StoreSession):
         return list(batch.events[: len(events)])
 
     async def append_audit(self, events: Sequence[NewEvent], *, now: datetime) -> None:
-        """Append to the tenant's own log, which is opened on first use."""
+        """Append to the tenant's own log, which is opened on first use and sealed each time.
+
+        No turn ever ends there, and what it holds is rare.
+        """
         conversation_id = audit_scope(unescape(self._tenant)).conversation_id
         if conversation_id not in self._locked and await self._lock(conversation_id) is None:
             await self._connection.execute(
                 _OPEN_AUDIT_LOG, self._tenant, conversation_id, 0, Tail().hash, whole_ms(now)
             )
             await self._lock(conversation_id)
-        await self.append(conversation_id, events, now=now)
+        await self._append(conversation_id, events, now=now, seals=True)
 
     async def wake(self, conversation_id: str) -> None:
         """Enqueue the conversation for whichever worker is free; part of the transaction."""

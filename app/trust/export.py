@@ -187,7 +187,8 @@ def verify_export(lines: Iterable[bytes]) -> Report | Unreadable:
     passkeys = {each.id: _passkey(each) for each in header.passkeys}
     evidence = Evidence(header.tenant, keys, passkeys)
     grants = GrantEvidence(header.tenant, passkeys, own)
-    audit = _Audit(header.conversation_id, evidence, answers, grants, own)
+    is_tenants = header.conversation_id == f"audit_{header.tenant}"
+    audit = _Audit(header.conversation_id, is_tenants, evidence, answers, grants, own)
     findings = [found for at, line in enumerate(rest, 2) for found in audit.findings(at, line)]
     findings += audit.unsealed()
     return Report(len(audit.hashes), audit.evidence.decisions, findings, audit.since_seal)
@@ -198,6 +199,7 @@ class _Audit:
     """The state of one pass over the events; what is broken is told once and then passed over."""
 
     conversation_id: str
+    is_tenants: bool
     evidence: Evidence
     answers: AnswerEvidence
     grants: GrantEvidence
@@ -227,9 +229,10 @@ class _Audit:
         self.hashes[record.seq] = record.hash
 
     def unsealed(self) -> Iterator[Finding]:
-        """The turn's end that no seal covers: whoever rewrites a log cannot seal it."""
+        """What should be sealed and is not: whoever rewrites a log cannot seal it."""
         if self.last_end:
-            yield Finding(f"seq {self.last_end}", "no seal covers this end of a turn")
+            what = "entry of the tenant's log" if self.is_tenants else "end of a turn"
+            yield Finding(f"seq {self.last_end}", f"no seal covers this {what}")
 
     def _read_event(self, record: ChainRecord) -> _Envelope | str:
         event = read_model(_Envelope, record.body, max_depth=_EVENT_DEPTH)
@@ -241,7 +244,8 @@ class _Audit:
 
     def _problem(self, event: _Envelope, record: ChainRecord) -> str | None:
         self.since_seal += 1
-        if event.type in _TURN_ENDS:
+        # Older releases did not seal a tenant's own log: it need be from the first seal on.
+        if event.type in _TURN_ENDS or (self.is_tenants and self.sealed_through):
             self.last_end = record.seq
         match event.type:
             case "log.sealed":

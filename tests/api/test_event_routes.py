@@ -231,8 +231,8 @@ async def test_the_audit_log_is_the_tenants_own_and_for_administrators(streaming
         problem(await http.get("/v1/audit/events"), 403, "auth.scope")
     async with streaming.http(streaming.token("boss", scopes=("admin",))) as http:
         page = (await http.get("/v1/audit/events")).json()
-        assert [item["type"] for item in page["items"]] == ["agent.saved"]
-        assert (page["next_after"], page["head_seq"]) == (1, 1)
+        assert [item["type"] for item in page["items"]] == ["agent.saved", "log.sealed"]
+        assert (page["next_after"], page["head_seq"]) == (2, 2)
     other = streaming.token("boss", scopes=("admin",), tenant="elsewhere-" + streaming.tenant)
     async with streaming.http(other) as http:
         assert (await http.get("/v1/audit/events")).json() == {

@@ -218,11 +218,13 @@ async def test_the_audit_log_is_read_by_scope_and_is_no_conversation(
     await asyncio.gather(*(_audit(store, tenant, registered) for _ in range(5)))
     scope = LogScope(f"audit_{tenant}")
     async with store.database.transaction(tenant) as tx:
-        events = await tx.events(scope, after=0, limit=9)
+        events = await tx.events(scope, after=0, limit=19)
+        # Each time it is written to, it is sealed.
         assert [(event.seq, event.type) for event in events] == [
-            (seq, "key.registered") for seq in range(1, 6)
+            (seq, "key.registered" if seq % 2 else "log.sealed") for seq in range(1, 11)
         ]
-        assert await tx.head(scope) == 5
+        assert (events[-1].data["from_seq"], events[-1].data["through_seq"]) == (8, 9)
+        assert await tx.head(scope) == 10
         assert await tx.conversation(scope.conversation_id) is None
         assert await tx.lock(scope.conversation_id) is None
 

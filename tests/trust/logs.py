@@ -97,17 +97,17 @@ def records(rows: tuple[Row, ...] = ROWS) -> list[ChainRecord]:
     return chained
 
 
-def append(chained: list[ChainRecord], row: Row) -> None:
+def append(chained: list[ChainRecord], row: Row, conversation_id: str = "conv_1") -> None:
     seq = len(chained) + 1
     prev = chained[-1].hash if chained else GENESIS
-    text = body(row, seq)
+    text = body(row, seq, conversation_id)
     chained.append(ChainRecord(seq, text, row.private, prev, link(prev, text, row.private)))
 
 
-def seal_row(chained: list[ChainRecord], start: int) -> Row:
+def seal_row(chained: list[ChainRecord], start: int, conversation_id: str = "conv_1") -> Row:
     """The seal over everything from `start` on."""
     last = chained[-1]
-    seal = Seal("conv_1", start, last.seq, last.seq - start + 1, last.hash.hex())
+    seal = Seal(conversation_id, start, last.seq, last.seq - start + 1, last.hash.hex())
     data = {
         "from_seq": start,
         "through_seq": last.seq,

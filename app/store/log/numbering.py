@@ -95,13 +95,15 @@ def numbered(
     parts: Iterable[tuple[Sequence[NewEvent], datetime]],
     *,
     seal: Sealer,
+    always: bool = False,
     lease: UnderLease = UnderLease(),
 ) -> Batch:
-    """Give events their place after `tail`; those that end a turn are sealed."""
+    """Give events their place after `tail`; those that end a turn are sealed, `always` all."""
     placing = _Placing(conversation_id, tail)
     for news, moment in parts:
         placing.put(news, wire_time(moment))
-    placing.seal(seal)
+    if always or placing.ends_turn:
+        placing.seal(seal)
     return Batch(
         conversation_id,
         tail,
@@ -138,10 +140,13 @@ class _Placing:
                 self.changes += project(Fact(event, new.payload, at, tainted))
         self.tail, self.at = Tail(seq, last, tainted, self.tail.sealed), at
 
+    @property
+    def ends_turn(self) -> bool:
+        """Whether a turn has ended with these events."""
+        return any(event.type in TURN_ENDS for event in self.events)
+
     def seal(self, sealed: Sealer) -> None:
-        """Seal everything since the last seal, if a turn has ended."""
-        if not any(event.type in TURN_ENDS for event in self.events):
-            return
+        """Seal everything since the last seal."""
         first, last = self.tail.sealed + 1, self.tail.seq
         stretch = Seal(self.conversation_id, first, last, last - first + 1, self.tail.hash.hex())
         self.put([sealed(stretch)], self.at)
