@@ -82,7 +82,7 @@ _OTHER: Final = "SELECT embedder FROM memory_vectors WHERE {scope} LIMIT 1"
 # The subquery reads the vector once: as a parameter it may be read again for each row. No index
 # knows the column as it is, so this compares all of it. The nearest of any few rows are at least as
 # far as the nearest of all, so most rows are left out before they are handed on and sorted, which
-# takes as long as to compare them.
+# takes nearly as long as comparing them.
 _EXACT: Final = """
 WITH asked AS MATERIALIZED (SELECT $4::real[]::vector AS vector)
 SELECT turn_id, embedding <=> (SELECT vector FROM asked) AS distance
