@@ -12,29 +12,29 @@ from typing import TYPE_CHECKING, Final
 
 from fastapi import FastAPI, Response
 
-from app.api import (
-    agent_routes,
-    approval_routes,
-    artifact_routes,
-    conversation_routes,
-    event_routes,
-    grant_routes,
-    key_routes,
-    mcp_routes,
-    memory_routes,
-    passkey_routes,
-    question_routes,
-    revocation_routes,
-    run_routes,
-    service_routes,
-    skill_routes,
-    tool_routes,
-)
 from app.api.cors import Cors
 from app.api.description import openapi_text
 from app.api.door import Door
 from app.api.problems import install_problems
-from app.api.socket import STREAM_ROUTES
+from app.api.resources import (
+    agents,
+    approvals,
+    artifacts,
+    conversations,
+    events,
+    grants,
+    keys,
+    mcp_servers,
+    memory,
+    passkeys,
+    questions,
+    revocations,
+    runs,
+    service,
+    skills,
+    tools,
+)
+from app.api.stream.socket import STREAM_ROUTES
 
 if TYPE_CHECKING:
     from starlette.routing import BaseRoute
@@ -44,23 +44,23 @@ if TYPE_CHECKING:
 _DESCRIPTION: Final = Path(__file__).with_name("openapi.json")
 # The busiest first: a request is held against one route after the other.
 _ROUTERS = (
-    run_routes.routes,
-    event_routes.routes,
-    approval_routes.routes,
-    question_routes.routes,
-    conversation_routes.routes,
-    artifact_routes.routes,
-    memory_routes.routes,
-    agent_routes.routes,
-    key_routes.routes,
-    passkey_routes.routes,
-    grant_routes.routes,
-    revocation_routes.routes,
-    tool_routes.routes,
-    mcp_routes.routes,
-    skill_routes.routes,
-    service_routes.routes,
-    service_routes.open_routes,
+    runs.routes,
+    events.routes,
+    approvals.routes,
+    questions.routes,
+    conversations.routes,
+    artifacts.routes,
+    memory.routes,
+    agents.routes,
+    keys.routes,
+    passkeys.routes,
+    grants.routes,
+    revocations.routes,
+    tools.routes,
+    mcp_servers.routes,
+    skills.routes,
+    service.routes,
+    service.open_routes,
 )
 
 

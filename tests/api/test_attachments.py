@@ -13,7 +13,7 @@ from app.engine.messages import UserImage, UserMessage, UserText
 from app.errors import IdentityRequired
 from app.ids import Identity
 from app.service.context.attachments import ConversationFiles
-from tests.api.test_artifact_routes import conversation, upload
+from tests.api.resources.test_artifacts import conversation, upload
 from tests.support.api_driver import ApiDriver, data_of
 from tests.support.api_world import EVERYDAY, pointers, problem
 from tests.support.clock import PlayedClock

@@ -11,7 +11,7 @@ import pytest
 
 from app.providers.directory import ProviderDirectory
 from app.providers.endpoint import Endpoint
-from tests.api.test_artifact_routes import conversation, upload
+from tests.api.resources.test_artifacts import conversation, upload
 from tests.providers.native import FILE_PART, GONE, SAID, UPLOADED
 from tests.support.api_driver import ApiDriver, data_of
 from tests.support.clock import PlayedClock

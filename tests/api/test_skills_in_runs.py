@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.api.test_skill_routes import body
+from tests.api.resources.test_skills import body
 from tests.support.api_driver import KEY, ApiDriver, data_of, decide
 from tests.support.clock import PlayedClock
 from tests.support.postgres import as_owner

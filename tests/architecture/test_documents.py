@@ -20,7 +20,7 @@ COMMAND = re.compile(r"`turngate (\w+)")
 ENTRY = re.compile(r"^- `(\w+)`: ", re.MULTILINE)
 PACKAGES = sorted(
     mark.parent.relative_to(APP).as_posix()
-    for name in ("service", "store")
+    for name in ("api", "service", "store")
     for mark in (APP / name).glob("*/**/__init__.py")
 )
 

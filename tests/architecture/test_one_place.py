@@ -102,4 +102,4 @@ def test_only_the_command_line_knows_typer() -> None:
 def test_one_file_touches_a_websocket() -> None:
     sockets = importers("starlette.websockets") | importers("fastapi.WebSocket")
     assert sockets == set()
-    assert holders('"websocket.') == {"app/api/socket.py"}
+    assert holders('"websocket.') == {"app/api/stream/socket.py"}

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from app.api.frames import CloseCode
-from app.api.socket_session import (
+from app.api.stream.session import (
     Acknowledge,
     Authenticate,
     Close,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pydantic import JsonValue
 
-from app.api.approval_documents import DraftDecision
 from app.api.edge import Reading, Writing
-from app.api.key_routes import Jws, PasskeyAssertion
 from app.api.paging import Cursor, Limit, cut_page, page_of
+from app.api.resources.approval_documents import DraftDecision
+from app.api.resources.keys import Jws, PasskeyAssertion
 from app.api.routes import Routes
 from app.api.wire import Body, Document, Time, time_or_none
 from app.log.envelope import wire_time

@@ -12,7 +12,11 @@ from fastapi import Query, Response
 from starlette.requests import Request
 from typing_extensions import override
 
-from app.api.approval_documents import (
+from app.api.codes import answer_of
+from app.api.edge import Call, Calling, Reading, Writing
+from app.api.paging import Cursor, Limit, TextFilter, cut_page, page_of
+from app.api.problems import Problem, problem_of, request_id_of
+from app.api.resources.approval_documents import (
     Approval,
     ApprovalList,
     BatchedDecision,
@@ -28,10 +32,6 @@ from app.api.approval_documents import (
     session_approval_document,
     unsigned_document,
 )
-from app.api.codes import answer_of
-from app.api.edge import Call, Calling, Reading, Writing
-from app.api.paging import Cursor, Limit, TextFilter, cut_page, page_of
-from app.api.problems import Problem, problem_of, request_id_of
 from app.api.routes import EdgeRoute, Endpoint, Routes, WriteRoute
 from app.errors import TurngateError
 from app.service.refusals import DecisionRefusal

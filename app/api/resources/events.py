@@ -17,7 +17,7 @@ from app.api.event_documents import Event
 from app.api.frames import Seq
 from app.api.paging import Digits
 from app.api.routes import EdgeRoute, Routes, names
-from app.api.sse import MEDIA_TYPE, EventStream
+from app.api.stream.sse import MEDIA_TYPE, EventStream
 from app.api.wire import Document
 from app.log.envelope import shown
 from app.service.refusals import FieldFault, RequestInvalid

@@ -11,7 +11,7 @@ import pytest
 
 from app.cli.auditing import judged
 from app.store.log.stored_logs import StoredLogs
-from tests.api.test_agent_routes import audited
+from tests.api.resources.test_agents import audited
 from tests.support.api_world import pointers, problem, thumbprint
 from tests.support.asked import asked
 from tests.trust.signer import Signer

@@ -303,7 +303,7 @@ async def test_a_frame_of_64_kib_is_read_and_a_longer_one_closes_with_1009(
 async def test_whoever_does_not_authenticate_in_time_is_closed_with_4401(
     streaming: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.api.socket_session.PATIENCE", timedelta(seconds=0.1))
+    monkeypatch.setattr("app.api.stream.session.PATIENCE", timedelta(seconds=0.1))
     talk = await streaming.talk()
     async with streaming.stream(talk.id, token="", subscribe={}) as client:
         assert await client.refused() == (4401, "auth.token")
@@ -312,7 +312,7 @@ async def test_whoever_does_not_authenticate_in_time_is_closed_with_4401(
 async def test_whoever_does_not_subscribe_in_time_is_closed_with_4408(
     streaming: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.api.socket_session.PATIENCE", timedelta(seconds=0.1))
+    monkeypatch.setattr("app.api.stream.session.PATIENCE", timedelta(seconds=0.1))
     talk = await streaming.talk()
     async with streaming.stream(talk.id, subscribe={}) as client:
         assert (await client.refused())[0] == 4408

@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, TypeAlias, assert_never
 
 from app.api.frames import AckFrame, AuthFrame, CloseCode, PingFrame, SubscribeFrame
-from app.api.socket_frames import BadFrame, read_frame
+from app.api.stream.socket_frames import BadFrame, read_frame
 from app.service.streams.use_cases import Opening
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl
 
 from app.api.frames import PROTOCOL, CloseCode
-from app.api.socket_session import Close
+from app.api.stream.session import Close
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, MutableMapping, Set

@@ -8,7 +8,12 @@ from fastapi import Query
 
 from app.api.edge import Reading, Writing
 from app.api.paging import Cursor, Limit, TextFilter, cut_page, page_of
-from app.api.question_documents import AnswerQuestion, Question, QuestionList, question_document
+from app.api.resources.question_documents import (
+    AnswerQuestion,
+    Question,
+    QuestionList,
+    question_document,
+)
 from app.api.routes import Routes
 from app.log.approvals import QuestionStatus
 

@@ -13,8 +13,8 @@ from typing_extensions import override
 from app.api.bodies import JSON_TYPE
 from app.api.edge import Call, Reading, Writing
 from app.api.paging import Cursor, Limit, TextFilter, cut_page, page_of
+from app.api.resources.run_documents import CreateRun, Run, RunList, run_json, runs_json
 from app.api.routes import Endpoint, Routes, WriteRoute
-from app.api.run_documents import CreateRun, Run, RunList, run_json, runs_json
 from app.service.refusals import FieldFault, RequestInvalid
 
 MAX_WAIT_S: Final = 60

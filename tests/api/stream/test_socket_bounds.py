@@ -107,8 +107,8 @@ async def test_frames_beyond_fifty_a_second_have_to_wait(streaming: Served) -> N
 async def test_whoever_reads_nothing_costs_little_is_closed_and_resumes_where_it_was(
     streaming: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.api.socket.SEND_S", 1.0)
-    monkeypatch.setattr("app.api.socket.CLOSE_S", 0.1)
+    monkeypatch.setattr("app.api.stream.socket.SEND_S", 1.0)
+    monkeypatch.setattr("app.api.stream.socket.CLOSE_S", 0.1)
     talk = await streaming.talk()
     run = await talk.ask()
     lease = await talk.claim()

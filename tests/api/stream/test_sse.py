@@ -148,7 +148,7 @@ async def test_the_stream_of_a_conversation_goes_on_after_a_run(streaming: Serve
 async def test_an_idle_stream_shows_that_it_lives(
     streaming: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.api.sse.COMMENT_S", 0.01)
+    monkeypatch.setattr("app.api.stream.sse.COMMENT_S", 0.01)
     talk = await streaming.talk()
     path = f"/v1/conversations/{talk.id}/events?after=1"
     async with streaming.http(Accept="text/event-stream") as http, http.stream("GET", path) as it:

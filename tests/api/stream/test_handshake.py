@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from app.api.frames import CloseCode
-from app.api.socket_handshake import Header, authorization, is_foreign, refused_query, subprotocol
+from app.api.stream.handshake import Header, authorization, is_foreign, refused_query, subprotocol
 
 ALLOWED = frozenset({"https://app.example"})
 

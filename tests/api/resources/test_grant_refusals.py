@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.api.test_agent_routes import audited
+from tests.api.resources.test_agents import audited
 from tests.support.api_world import EVERYDAY, pointers, problem
 from tests.support.asked import asked
 from tests.support.authenticator import UP, Authenticator

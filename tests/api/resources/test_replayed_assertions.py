@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.api.test_passkey_routes import Deciding, deciding
+from tests.api.resources.test_passkeys import Deciding, deciding
 from tests.support.api_world import pointers, problem
 
 if TYPE_CHECKING:

@@ -66,7 +66,7 @@ async def test_an_event_stream_that_cannot_read_the_log_ends_and_one_that_has_no
 async def test_an_event_stream_whose_client_takes_nothing_is_given_up(
     streaming: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.api.sse.SEND_S", 0.5)
+    monkeypatch.setattr("app.api.stream.sse.SEND_S", 0.5)
     talk = await streaming.talk()
     run = await talk.ask()
     lease = await talk.claim()

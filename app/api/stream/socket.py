@@ -22,17 +22,8 @@ from starlette.routing import WebSocketRoute
 
 from app.api.codes import answer_of
 from app.api.frames import SEND_S, CloseCode
-from app.api.socket_frames import (
-    LIVE,
-    PONG,
-    demoted_frame,
-    end_frame,
-    error_frame,
-    event_frame,
-    hello_frame,
-)
-from app.api.socket_handshake import authorization, is_foreign, refused_query, subprotocol
-from app.api.socket_session import (
+from app.api.stream.handshake import authorization, is_foreign, refused_query, subprotocol
+from app.api.stream.session import (
     Acknowledge,
     Authenticate,
     Close,
@@ -40,6 +31,15 @@ from app.api.socket_session import (
     SendPong,
     SocketSession,
     Subscribe,
+)
+from app.api.stream.socket_frames import (
+    LIVE,
+    PONG,
+    demoted_frame,
+    end_frame,
+    error_frame,
+    event_frame,
+    hello_frame,
 )
 from app.errors import TurngateError
 from app.log.envelope import Event
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, MutableMapping
 
     from app.api.edge import Edge
-    from app.api.socket_session import Action
+    from app.api.stream.session import Action
     from app.service.caller import Caller
     from app.service.streams.event_log import Subject
     from app.service.streams.use_cases import Opening, Place, Stream

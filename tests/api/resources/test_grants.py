@@ -14,7 +14,7 @@ from app.service.statements import Statements
 from app.store.log.rebuild import rebuild
 from app.store.log.stored_logs import StoredLogs
 from app.trust.statement import StatementKind
-from tests.api.test_agent_routes import audited
+from tests.api.resources.test_agents import audited
 from tests.support.api_world import problem
 from tests.support.grant_holder import Holder, answered
 from tests.support.postgres import grant_replayed
