@@ -9,6 +9,7 @@ may be granted at all is not asked here.
 from __future__ import annotations
 
 import re
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from app.policy.constraints import Constraint, all_met
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 # Above it, a text of one line is taken for a document.
 LINE_LENGTH: Final = 200
+# A call of more parts than that is not looked at: what holds them all is more than anybody reads.
+PARTS: Final = 64
 
 _ADDRESS: Final = re.compile(r"https?://", re.IGNORECASE)
 _DOCUMENT: Final = re.compile(r"\s*[{\[]|.*[\r\n]", re.DOTALL)
@@ -33,7 +36,9 @@ _NAMING: Final = re.compile(
 
 def suggested(args: Mapping[str, JsonValue]) -> tuple[Constraint, ...]:
     """Constraints that the call meets and others may; none where there is nothing to widen."""
-    leaves = list(_leaves(dict(args), ""))
+    leaves = list(islice(_leaves(dict(args), ""), PARTS + 1))
+    if len(leaves) > PARTS:
+        return ()
     goes_somewhere = any(_is_address(value) for _, value in leaves)
     try:
         found = tuple(

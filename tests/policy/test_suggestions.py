@@ -84,6 +84,12 @@ CASES = [
     ),
     Case("nothing to widen", {"to": "ann", "subject": "Hello"}, []),
     Case("nothing at all", {}, []),
+    Case("an empty object holds nothing", {"n": 1, "m": {}}, [Constraint("/n", "range", [0, 1])]),
+    Case(
+        "more parts than anybody reads",
+        {"url": ORDERS, **{f"body{at}": "{}" for at in range(64)}},
+        [],
+    ),
     Case("an address that no prefix holds", {"url": ORDERS, "or": "https://a@b.example/"}, []),
     Case("one in capitals", {"url": "HTTPS://API.example/"}, []),
     Case("a query that no address may have", {"url": f"{ORDERS}?<>"}, []),

@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from app.turn.result import PendingApproval
 
 OFFERED_S: Final = 86_400
-# Of what was approved before, so many are looked at, the newest first.
+# Of what was approved before, so many are looked at, the newest first; a longer text is not read.
 REMEMBERED: Final = 20
+READ_CHARS: Final = 64 * 1024
 
 
 def offer(
@@ -80,9 +81,8 @@ def _is_like(before: ApprovalRecord, call: PendingApproval, run: RunRecord) -> b
 
 def _ran_with(before: ApprovalRecord) -> dict[str, JsonValue]:
     """The arguments that were approved: an edit is what its approver meant."""
-    args: dict[str, JsonValue] = orjson.loads(
-        before.effective_args or before.card["args_canonical"]
-    )
+    text: str = before.effective_args or before.card["args_canonical"]
+    args: dict[str, JsonValue] = orjson.loads(text) if len(text) <= READ_CHARS else {}
     return args
 
 

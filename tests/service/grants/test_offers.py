@@ -86,6 +86,10 @@ NOT_OFFERED = [
     Case("it was another tool", card={"tool": "http_fetch"}),
     Case("it was defined otherwise", card={"tool_definition_digest": "e" * 64}),
     Case("it was a worker's", card={"worker": {"call_id": "call_1_1_0", "agent": "scout"}}),
+    Case(
+        "it was longer than anybody reads",
+        card={"args_canonical": f'{{"body":"{{{70_000 * "x"}","url":"{ORDERS}"}}'},
+    ),
     Case("nothing to widen", card={"args_canonical": '{"to":"ann"}'}),
     Case("it was edited to something else", before={"effective_args": '{"url":"https://b.test/"}'}),
     Case(
