@@ -8,9 +8,12 @@ NUL is written as an escape already; `json` columns keep that, `jsonb` ones refu
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _MARK: Final = "\uffff"
 _ESCAPED_NUL: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
@@ -40,7 +43,7 @@ def unescape_if_any(text: str | None) -> str | None:
     return None if text is None else unescape(text)
 
 
-def escape_all(texts: tuple[str, ...]) -> list[str]:
+def escape_all(texts: Iterable[str]) -> list[str]:
     """Each text escaped."""
     return [escape(text) for text in texts]
 

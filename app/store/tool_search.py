@@ -11,10 +11,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from app.store.server.connections import borrowed
-from app.store.texts import escape
+from app.store.texts import escape_all
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from app.log.queries import ToolQuery, ToolText
     from app.store.server.connections import Pool
@@ -60,13 +60,9 @@ class StoreToolSearch:
                 _NEAREST,
                 list(query.named),
                 list(query.given),
-                _storable(tool.called for tool in tools),
-                _storable(tool.takes for tool in tools),
-                _storable(tool.about for tool in tools),
+                escape_all(tool.called for tool in tools),
+                escape_all(tool.takes for tool in tools),
+                escape_all(tool.about for tool in tools),
                 limit,
             )
         return [row["place"] for row in rows]
-
-
-def _storable(texts: Iterable[str]) -> list[str]:
-    return [escape(text) for text in texts]

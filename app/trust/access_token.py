@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from app.trust.documents import read_model
+from app.trust.documents import UnixSeconds, read_model
 from app.trust.jose import read_jws, verify_jws
 from app.trust.refusal import Refused, UnknownKey
 
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 TOKEN_BYTES: Final = 8 * 1024
 LEEWAY_S: Final = 30
 _TYPES: Final = frozenset({None, "JWT", "at+jwt"})
-# The last second of the year 9999: beyond it no timestamp can be made of the claim.
-_LAST_SECOND: Final = 253_402_300_799
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +47,6 @@ def _printable(text: str) -> str:
 
 
 _Name = Annotated[str, Field(min_length=1, max_length=255), AfterValidator(_printable)]
-_Seconds = Annotated[int, Field(ge=0, le=_LAST_SECOND)]
 
 
 class _Claims(BaseModel):
@@ -62,9 +59,9 @@ class _Claims(BaseModel):
     scope: str
     roles: tuple[_Name, ...] = ()
     jti: _Name | None = None
-    nbf: _Seconds = 0
-    exp: _Seconds
-    iat: _Seconds
+    nbf: UnixSeconds = 0
+    exp: UnixSeconds
+    iat: UnixSeconds
 
 
 def verify_access_token(

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
 from app.engine.arguments import canonical_bytes
 from app.trust import base64url
-from app.trust.documents import first_problem, is_canonical
+from app.trust.documents import FirstVersion, Nonce, UnixSeconds, first_problem, is_canonical
 from app.trust.jose import CompactJws, read_signed, verify_jws
 from app.trust.refusal import Refused
 
@@ -33,7 +33,6 @@ DECISION_TYPE: Final = "turngate-decision+jws"
 DECISION_BYTES: Final = 1 << 20
 LIFETIME_S: Final = 900
 SKEW_S: Final = 60
-NONCE_BYTES: Final = 16
 # A decision is read when it is posted, when it is stored, and by the turn that it lets go on. What
 # is known of it stays known for the same bytes, and of its signature for the same bytes and key.
 _KEPT_READINGS: Final = 32
@@ -64,15 +63,7 @@ def _canonical(text: str) -> str:
     return text
 
 
-def _nonce(text: str) -> str:
-    if len(base64url.decode(text) or b"") != NONCE_BYTES:
-        raise ValueError(f"must be base64url of {NONCE_BYTES} bytes")
-    return text
-
-
 _Text = Annotated[str, AfterValidator(_short)]
-# Up to the last second of the year 9999: beyond it no timestamp can be made of the field.
-_Seconds = Annotated[int, Field(ge=0, le=253_402_300_799)]
 
 
 class DecisionPayload(BaseModel):
@@ -80,8 +71,7 @@ class DecisionPayload(BaseModel):
 
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
 
-    # Not Literal[1], which takes `true` for 1.
-    v: Annotated[int, Field(ge=1, le=1)]
+    v: FirstVersion
     typ: Literal["turngate.decision"]
     tenant: str
     approval_id: str
@@ -100,9 +90,9 @@ class DecisionPayload(BaseModel):
     covered_capabilities: tuple[str, ...]
     sandbox_mode: Literal["relaxed"] | None
     approver: str
-    nonce: Annotated[str, AfterValidator(_nonce)]
-    iat: _Seconds
-    exp: _Seconds
+    nonce: Nonce
+    iat: UnixSeconds
+    exp: UnixSeconds
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,19 +1,38 @@
-"""The JSON that is signed: read by the engine's strict rules, and only ever in one form."""
+"""The JSON that is signed: read by the engine's strict rules, and only ever in one form.
+
+The types of members that several documents have are here as well.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from app.engine.arguments import MAX_DEPTH, canonical_bytes, strict_loads
 from app.engine.json_pointer import pointer_to
+from app.trust import base64url
 from app.trust.refusal import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 _M = TypeVar("_M", bound=BaseModel)
+
+NONCE_BYTES: Final = 16
+
+
+def _nonce(text: str) -> str:
+    if len(base64url.decode(text) or b"") != NONCE_BYTES:
+        raise ValueError(f"must be base64url of {NONCE_BYTES} bytes")
+    return text
+
+
+# Not Literal[1], which takes `true` for 1.
+FirstVersion = Annotated[int, Field(ge=1, le=1)]
+Nonce = Annotated[str, AfterValidator(_nonce)]
+# Up to the last second of the year 9999: beyond it no timestamp can be made of the field.
+UnixSeconds = Annotated[int, Field(ge=0, le=253_402_300_799)]
 
 
 def read_object(data: bytes, *, max_depth: int = MAX_DEPTH) -> dict[str, Any] | None:

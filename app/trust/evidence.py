@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import BaseModel, ConfigDict
 
+from app.engine.arguments import sha256_hex
 from app.trust.decision import (
     ApprovalBinding,
     DecisionPayload,
@@ -177,7 +177,7 @@ class Evidence:
     def _requested(self, requested: _Requested | Refused) -> str | None:
         if isinstance(requested, Refused):
             return requested.reason
-        if _digest(requested.args_canonical) != requested.args_sha256:
+        if sha256_hex(requested.args_canonical.encode()) != requested.args_sha256:
             return "args_sha256 is not the digest of args_canonical"
         if requested.id in self._requests:
             return "this approval was requested before"
@@ -272,8 +272,4 @@ def _signed(payload: DecisionPayload, effective: str) -> tuple[object, ...]:
 
 def _effective_digest(payload: DecisionPayload) -> str:
     edit = payload.override_args
-    return payload.args_sha256 if edit is None else _digest(edit)
-
-
-def _digest(text: str) -> str:
-    return sha256(text.encode()).hexdigest()
+    return payload.args_sha256 if edit is None else sha256_hex(edit.encode())

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from dataclasses import dataclass, field
-from hashlib import sha256
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field
 
+from app.engine.arguments import sha256_hex
 from app.trust import base64url
 from app.trust.answer_evidence import AnswerEvidence
 from app.trust.chain import GENESIS, ChainRecord, verify_chain
-from app.trust.documents import match_model, read_model
+from app.trust.documents import FirstVersion, match_model, read_model
 from app.trust.evidence import ApproverKey, ApproverPasskey, Evidence
 from app.trust.grant_evidence import GrantEvidence
 from app.trust.keys import P256Key, read_key_set, read_public_jwk
@@ -60,7 +60,7 @@ class ExportedPasskey(_Line):
 class ExportHeader(_Line):
     """The first line of an export."""
 
-    format: Annotated[int, Field(ge=1, le=1)] = 1
+    format: FirstVersion = 1
     kind: Literal["turngate.export"] = "turngate.export"
     tenant: str
     conversation_id: str
@@ -268,7 +268,7 @@ class _Audit:
     def _mutation_problem(
         self, event: _Envelope, mutated: _Mutated, private: bytes | None
     ) -> str | None:
-        if private is not None and sha256(private).hexdigest() != mutated.mutated_sha256:
+        if private is not None and sha256_hex(private) != mutated.mutated_sha256:
             return "mutated_sha256 is not the digest of what the call became"
         mutation = Mutation(
             tenant=self.evidence.tenant,

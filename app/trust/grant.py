@@ -9,21 +9,19 @@ decision. Times are unix seconds.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from hashlib import sha256
 from typing import Annotated, Final, Generic, Literal, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
+from pydantic import AfterValidator, BaseModel, ConfigDict, JsonValue
 
-from app.engine.arguments import canonical_bytes
+from app.engine.arguments import canonical_bytes, sha256_hex
 from app.policy.constraints import Constraint, ConstraintOp
 from app.trust import base64url
-from app.trust.documents import read_model, read_object
+from app.trust.documents import FirstVersion, Nonce, UnixSeconds, read_model, read_object
 from app.trust.passkey import Passkey, PasskeyProof, read_proof, verify_proof
 from app.trust.refusal import Refused
 
 CEREMONY_S: Final = 600
 SKEW_S: Final = 60
-NONCE_BYTES: Final = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +42,7 @@ class Coverage:
     @property
     def sha256(self) -> str:
         """The coverage hash. Raises ValueError where no JSON says that."""
-        return sha256(canonical_bytes(asdict(self))).hexdigest()
+        return sha256_hex(canonical_bytes(asdict(self)))
 
 
 class GrantConstraint(BaseModel):
@@ -66,26 +64,15 @@ def _judgeable(constraint: GrantConstraint) -> GrantConstraint:
     return constraint
 
 
-def _nonce(text: str) -> str:
-    if len(base64url.decode(text) or b"") != NONCE_BYTES:
-        raise ValueError(f"must be base64url of {NONCE_BYTES} bytes")
-    return text
-
-
-# Up to the last second of the year 9999: beyond it no timestamp can be made of the field.
-_Seconds = Annotated[int, Field(ge=0, le=253_402_300_799)]
-
-
 class _Signed(BaseModel):
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
 
-    # Not Literal[1], which takes `true` for 1.
-    v: Annotated[int, Field(ge=1, le=1)]
+    v: FirstVersion
     tenant: str
     principal: str
-    nonce: Annotated[str, AfterValidator(_nonce)]
-    iat: _Seconds
-    exp: _Seconds
+    nonce: Nonce
+    iat: UnixSeconds
+    exp: UnixSeconds
 
 
 class GrantPayload(_Signed):
@@ -97,7 +84,7 @@ class GrantPayload(_Signed):
     tool_definition_digest: str
     capabilities: tuple[str, ...]
     constraints: tuple[Annotated[GrantConstraint, AfterValidator(_judgeable)], ...]
-    expires_at: _Seconds
+    expires_at: UnixSeconds
 
     @property
     def coverage(self) -> Coverage:

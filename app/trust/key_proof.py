@@ -8,11 +8,11 @@ that who registers a key holds it; the endorsement, that a stolen token alone en
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 
-from app.trust.documents import read_model
+from app.trust.documents import UnixSeconds, read_model
 from app.trust.jose import CompactJws, read_signed, verify_jws
 from app.trust.refusal import Refused, UnknownKey
 
@@ -28,7 +28,6 @@ LIFETIME_S: Final = 600
 SKEW_S: Final = 60
 
 _Kind = Literal["turngate.key-proof", "turngate.key-endorsement"]
-_Seconds = Annotated[int, Field(ge=0)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +48,8 @@ class KeyStatement(BaseModel):
     tenant: str
     sub: str
     thumbprint: str
-    iat: _Seconds
-    exp: _Seconds
+    iat: UnixSeconds
+    exp: UnixSeconds
 
 
 @dataclass(frozen=True, slots=True)

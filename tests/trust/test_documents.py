@@ -7,7 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, field_validator
 
-from app.trust.documents import is_canonical, match_model, read_model, read_object
+from app.trust.documents import (
+    FirstVersion,
+    Nonce,
+    UnixSeconds,
+    is_canonical,
+    match_model,
+    read_model,
+    read_object,
+)
 from app.trust.refusal import Refused
 
 _REFUSED = {
@@ -78,6 +86,39 @@ def test_a_model_is_never_read_from_an_unsound_object() -> None:
     refusal = Refused("expected one JSON object with no member twice")
     assert read_model(Point, b'{"x":1,"x":1,"y":2}') == refusal
     assert read_model(Point, b'{"x":1,"y":2}', max_depth=0) == refusal
+
+
+class Signed(BaseModel):
+    """What signed texts have in common."""
+
+    model_config = ConfigDict(strict=True)
+
+    v: FirstVersion = 1
+    nonce: Nonce = "AAECAwQFBgcICQoLDA0ODw"
+    at: UnixSeconds = 0
+
+
+@pytest.mark.parametrize("at", [0, 253_402_300_799])
+def test_a_time_ends_with_the_year_9999(at: int) -> None:
+    assert match_model(Signed, {"at": at}) == Signed(at=at)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"v": 0},
+        {"v": 2},
+        {"v": True},
+        {"nonce": ""},
+        {"nonce": "AAECAwQFBgcICQoLDA0O"},
+        {"nonce": "AAECAwQFBgcICQoLDA0ODw=="},
+        {"at": -1},
+        {"at": 253_402_300_800},
+    ],
+    ids=str,
+)
+def test_members_that_signed_texts_share_have_one_form(wrong: dict[str, object]) -> None:
+    assert isinstance(match_model(Signed, wrong), Refused)
 
 
 @pytest.mark.parametrize("data", _REFUSED.values(), ids=_REFUSED.keys())

@@ -6,7 +6,6 @@ same content again changes nothing. A deleted skill stays readable to the runs t
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import asdict, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -150,7 +149,7 @@ def _require_no_pack(new: NewSkill, known: Sequence[SkillCard | None]) -> None:
 
 def _digest(new: NewSkill) -> str:
     """The digest of all that was written; files by their own digests."""
-    files = {path: hashlib.sha256(content).hexdigest() for path, content in new.files.items()}
+    files = {path: sha256_hex(content) for path, content in new.files.items()}
     written: dict[str, Any] = {
         "head": asdict(new.head),
         "body": asdict(new.body),

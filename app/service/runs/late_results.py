@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
-from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from app.engine.arguments import sha256_hex
 from app.errors import StoreUnavailable
 from app.log.calls import ToolAnsweredLate
 from app.log.envelope import NewEvent
@@ -111,7 +111,7 @@ class LateResults:
             worker=result.data.get("worker"),
             result_seq=result.seq,
             failed=outcome.code is not None,
-            sha256=sha256(text).hexdigest(),
+            sha256=sha256_hex(text),
             size_bytes=len(text),
         )
         async with self._database.transaction(tenant) as tx:

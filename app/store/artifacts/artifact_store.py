@@ -10,13 +10,13 @@ of rows are read wherever this process can reach their bytes.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 import asyncpg
 import structlog
 
+from app.engine.arguments import sha256_hex
 from app.errors import ArtifactCorrupt, IdentityRequired, StoreUnavailable
 from app.ids import Identity
 from app.policy.taint import Trust
@@ -129,7 +129,7 @@ class StoreArtifacts:
         content: bytes | None = row["content"]
         if content is None:
             content = await self._reachable().get(artifact_id, size=row["size_bytes"])
-        if content is None or await asyncio.to_thread(_digest, content) != row["sha256"]:
+        if content is None or await asyncio.to_thread(sha256_hex, content) != row["sha256"]:
             raise ArtifactCorrupt(f"{artifact_id!r} has other bytes than were kept")
         return content
 
@@ -228,11 +228,7 @@ def _columns(new: NewArtifact, looked_at: tuple[str, str], *, run: str) -> tuple
 
 
 def _looked_at(content: bytes) -> tuple[str, str]:
-    return _digest(content), sniffed(content)
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
+    return sha256_hex(content), sniffed(content)
 
 
 def _kept(rows: Sequence[asyncpg.Record], new: NewArtifact) -> tuple[ArtifactRef, bool]:

@@ -18,7 +18,7 @@ from app.log.envelope import wire_time
 from app.policy.taint import Trust
 from app.store.keys.passkeys import OF_LOG
 from app.store.keys.service_keys import ALL as _SERVICE_KEYS
-from app.store.texts import searchable, unescape
+from app.store.texts import searchable, unescape, unescape_if_any
 from app.trust import base64url
 from app.trust.chain import ChainRecord
 from app.trust.export import ExportedKey, ExportedPasskey
@@ -141,8 +141,8 @@ def _wrong_columns(row: asyncpg.Record, tenant: str) -> Iterator[str]:
         return
     found = {
         "tenant": unescape(row["tenant"]),
-        "run_id": _text(row["run_id"]),
-        "turn_id": _text(row["turn_id"]),
+        "run_id": unescape_if_any(row["run_id"]),
+        "turn_id": unescape_if_any(row["turn_id"]),
         "step": row["step"],
         "type": row["type"],
         "trust": Trust(row["trust"]).wire,
@@ -153,7 +153,3 @@ def _wrong_columns(row: asyncpg.Record, tenant: str) -> Iterator[str]:
         expected = {"tenant": tenant, "data": data}.get(name, event.get(name))
         if value != expected:
             yield name
-
-
-def _text(value: str | None) -> str | None:
-    return None if value is None else unescape(value)

@@ -6,7 +6,9 @@ grant_id = await holder.grant(capabilities=("mutate-external",))
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
+import json
+from dataclasses import asdict, dataclass
 from datetime import timedelta
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -58,7 +60,7 @@ class Holder:
             assert await tx.put_passkey(passkey)
         return Holder(house, principal, authenticator, passkey)
 
-    def coverage(self, **changed: Any) -> Coverage:
+    def covered(self, **changed: Any) -> dict[str, Any]:
         """What a grant for `charge` covers, as the house's tools are."""
         digests = {tool.name: tool.definition_digest for tool in self.house.tools.registered()}
         name = changed.get("tool", "charge")
@@ -69,33 +71,36 @@ class Holder:
             "tool": name,
             "tool_definition_digest": digests.get(name),
             "capabilities": ("mutate-external",),
+            "constraints": (),
         }
-        return Coverage(**members | changed)
+        return members | changed
 
     async def grant(
         self, *, lasts_s: int = HOUR, signed_by: Authenticator | None = None, **changed: Any
     ) -> str:
         """Enrol a grant; its id."""
         now = int(self.house.clock.now().timestamp())
-        coverage = self.coverage(**changed)
-        payload = build_grant(coverage, expires_at=now + lasts_s, nonce=bytes(16), now=now)
+        covered = self.covered(**changed)
+        payload = build_grant(
+            Coverage(**covered), expires_at=now + lasts_s, nonce=bytes(16), now=now
+        )
         proof = (signed_by or self.authenticator).sign(canonical_text(payload))
         read = read_proof(proof)
         assert not isinstance(read, Refused)
-        resource = _resource(f"grant_{next(_secrets)}", coverage, self._at(lasts_s))
+        resource = _resource(f"grant_{next(_secrets)}", covered, self._at(lasts_s))
         enrolled = GrantEnrolled(resource=resource, by=self.principal, passkey_id=self.passkey.id)
         await self._audit(enrolled, read.evidence)
         return resource.id
 
     async def revoke(self, grant_id: str) -> None:
         """Take a grant back."""
-        resource = _resource(grant_id, self.coverage(), self._at(HOUR))
+        resource = _resource(grant_id, self.covered(), self._at(HOUR))
         revoked = GrantRevoked(resource=resource, by=self.principal, passkey_id=self.passkey.id)
         await self._audit(revoked, b"{}")
 
     async def suspend(self, grant_id: str) -> None:
         """Stop a grant, as an administrator does."""
-        resource = _resource(grant_id, self.coverage(), self._at(HOUR))
+        resource = _resource(grant_id, self.covered(), self._at(HOUR))
         await self._audit(GrantSuspended(resource=resource, by="boss"), b"{}")
 
     async def lose_passkey(self) -> None:
@@ -112,18 +117,17 @@ class Holder:
             await tx.append_audit([event], now=self.house.clock.now())
 
 
-def _resource(grant_id: str, coverage: Coverage, expires_at: datetime) -> GrantResource:
+def hash_of(covered: dict[str, Any]) -> str:
+    """The coverage hash, by hand: SHA-256 of the members in order of their names, unspaced."""
+    constraints = [asdict(one) for one in covered["constraints"]]
+    text = json.dumps(covered | {"constraints": constraints}, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _resource(grant_id: str, covered: dict[str, Any], expires_at: datetime) -> GrantResource:
+    """The grant as an event has it: what it covers, but not its tenant, whose log it is in."""
+    told = {name: member for name, member in covered.items() if name != "tenant"}
+    told["constraints"] = tuple(GrantConstraint(**asdict(one)) for one in covered["constraints"])
     return GrantResource(
-        id=grant_id,
-        principal=coverage.principal,
-        agent=coverage.agent,
-        tool=coverage.tool,
-        tool_definition_digest=coverage.tool_definition_digest,
-        capabilities=coverage.capabilities,
-        constraints=tuple(
-            GrantConstraint(pointer=each.pointer, op=each.op, value=each.value)
-            for each in coverage.constraints
-        ),
-        coverage_hash=coverage.sha256,
-        expires_at=wire_time(expires_at),
+        id=grant_id, coverage_hash=hash_of(covered), expires_at=wire_time(expires_at), **told
     )

@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from app.policy.constraints import Constraint
 from app.policy.profile import Origin
-from tests.service.grants.granting import HOUR, Holder
+from tests.service.grants.granting import HOUR, Holder, hash_of
 from tests.support.authenticator import Authenticator
 from tests.support.house import House
 from tests.support.house_tools import CountingTools
@@ -53,7 +53,7 @@ async def test_t103_a_tainted_call_runs_unasked_and_its_use_is_in_the_log(house:
         "call_id": "call_1_2_0",
         "tool": "charge",
         "grant_ref": grant_id,
-        "coverage_hash": alice.coverage().sha256,
+        "coverage_hash": hash_of(alice.covered()),
         "cleared": ["mutate-external"],
     }
     types = await house.types(run)
