@@ -52,7 +52,9 @@ class Interrupted:
         return memory
 
 
-@pytest_asyncio.fixture(params=[True, False], ids=["before the write", "after the write"])
+@pytest_asyncio.fixture(
+    loop_scope="module", params=[True, False], ids=["before the write", "after the write"]
+)
 async def house(store: Store, tenant: str, request: pytest.FixtureRequest) -> House:
     recalling = await store.recalling(PlayedEmbedder(f"cancelled-{tenant}", ("tea", "hello")))
     return House(recalling, tenant, memories=Interrupted(recalling, before=request.param))
