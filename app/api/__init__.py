@@ -8,5 +8,5 @@ Where to look:
 - the stream of events: `stream`, of `frames` that hold an event as in `event_documents`
 - errors: `codes` is the one table from codes to statuses and close codes, `problems` their form
 - the description at `/openapi.json`: `description` makes the file beside it, with the names of
-  `vocabulary` and the `links` from an answer to what may follow it
+  `vocabulary`, what is said of the `members` and the `links` from an answer to what may follow it
 """

@@ -14,6 +14,7 @@ from fastapi.routing import APIRoute
 
 from app.api.idempotency import MAX_CHARS
 from app.api.links import link
+from app.api.members import describe_members
 from app.api.problems import MEDIA_TYPE, Fault, Problem
 from app.api.routes import SECURITY, EdgeRoute
 from app.api.uploads import UPLOAD_SCHEMAS
@@ -83,6 +84,7 @@ def describe(routes: Sequence[BaseRoute]) -> dict[str, Any]:
     for name in _GENERATED:
         schemas.pop(name, None)
     schemas.update(_problem_schemas() | named_schemas() | UPLOAD_SCHEMAS)
+    describe_members(schemas)
     components["schemas"] = dict(sorted(schemas.items()))
     components["responses"] = {name: _problem(name) for name in _NAMES.values()}
     components["parameters"] = _PARAMETERS

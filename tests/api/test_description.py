@@ -143,3 +143,9 @@ def test_every_write_takes_an_idempotency_key(document: dict[str, Any]) -> None:
     # They store nothing, and every answer has a nonce of its own.
     decisions = {"prepare_decision", "prepare_passkey", "prepare_passkey_decision"}
     assert without == decisions | {"prepare_grant", "prepare_grant_revocation"}
+
+
+def test_all_operations_on_approvals_have_one_tag(document: dict[str, Any]) -> None:
+    for where, operation in operations(document):
+        if "/v1/approvals" in where:
+            assert operation["tags"] == ["approvals"], where

@@ -61,6 +61,13 @@ class UnsignedDecision(Document):
     canonical: str
 
 
+class PasskeyOptions(Document):
+    """The text that an assertion is to sign, and what the browser takes for it."""
+
+    canonical: str
+    options: dict[str, JsonValue]
+
+
 class SignedDecision(Body):
     """A signed decision: exactly one of the two proofs."""
 

@@ -25,6 +25,7 @@ from app.api.resources.approval_documents import (
     DecideBatch,
     DecisionResult,
     DraftDecision,
+    PasskeyOptions,
     SessionApprovalList,
     SignedDecision,
     UnsignedDecision,
@@ -125,6 +126,22 @@ async def prepare_decision(
     """The payload of a decision, and the exact text to sign; nothing is stored."""
     signed = await call.edge.approvals.payload(call.session, call.caller, approval_id, body.draft())
     return unsigned_document(signed)
+
+
+@routes.read(
+    "/v1/approvals/{approval_id}/passkey-options",
+    "prepare_passkey_decision",
+    scope="approvals:decide",
+    method="POST",
+)
+async def prepare_passkey_decision(
+    call: Reading, approval_id: str, body: DraftDecision
+) -> PasskeyOptions:
+    """The text of a decision, and the WebAuthn options to sign it; nothing is stored."""
+    edge = call.edge
+    signed = await edge.approvals.payload(call.session, call.caller, approval_id, body.draft())
+    options = await edge.passkeys.assertion_options(call.session, call.caller, signed.canonical)
+    return PasskeyOptions(canonical=signed.canonical, options=options)
 
 
 @routes.write(

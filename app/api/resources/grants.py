@@ -9,7 +9,7 @@ from pydantic import Field, JsonValue
 
 from app.api.edge import Reading, Writing
 from app.api.paging import Cursor, Limit, cut_page, page_of
-from app.api.resources.passkeys import PasskeyOptions
+from app.api.resources.approval_documents import PasskeyOptions
 from app.api.routes import Routes
 from app.api.wire import Body, Document, Time, time_or_none
 from app.log.envelope import wire_time

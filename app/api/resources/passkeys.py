@@ -1,4 +1,4 @@
-"""Passkeys: register, list, revoke, and the options to decide with one (service.md 5)."""
+"""Passkeys: register, list, revoke (service.md 5)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from pydantic import JsonValue
 
 from app.api.edge import Reading, Writing
 from app.api.paging import Cursor, Limit, cut_page, page_of
-from app.api.resources.approval_documents import DraftDecision
 from app.api.resources.keys import Jws, PasskeyAssertion
 from app.api.routes import Routes
 from app.api.wire import Body, Document, Time, time_or_none
@@ -46,13 +45,6 @@ class PasskeyList(Document):
     next_cursor: str | None
 
 
-class PasskeyOptions(Document):
-    """The text that an assertion is to sign, and what the browser takes for it."""
-
-    canonical: str
-    options: dict[str, JsonValue]
-
-
 @routes.read(
     "/v1/passkeys/registration-options",
     "prepare_passkey",
@@ -86,22 +78,6 @@ async def list_passkeys(call: Reading, *, limit: Limit = 50, cursor: Cursor = No
 async def revoke_passkey(call: Writing, passkey_id: str) -> None:
     """Revoke a passkey of the caller's own; it is kept for the decisions it signed."""
     await call.edge.passkeys.revoke(call.tx, call.caller, passkey_id)
-
-
-@routes.read(
-    "/v1/approvals/{approval_id}/passkey-options",
-    "prepare_passkey_decision",
-    scope="approvals:decide",
-    method="POST",
-)
-async def prepare_passkey_decision(
-    call: Reading, approval_id: str, body: DraftDecision
-) -> PasskeyOptions:
-    """The text of a decision, and the WebAuthn options to sign it; nothing is stored."""
-    edge = call.edge
-    signed = await edge.approvals.payload(call.session, call.caller, approval_id, body.draft())
-    options = await edge.passkeys.assertion_options(call.session, call.caller, signed.canonical)
-    return PasskeyOptions(canonical=signed.canonical, options=options)
 
 
 def _passkey_document(passkey: PasskeyRecord) -> Passkey:

@@ -15,13 +15,14 @@ from pydantic import BaseModel, JsonValue
 from app.api.edge import Calling, edge_of
 from app.api.event_documents import Event
 from app.api.frames import ClientFrame, ServerFrame
+from app.api.members import describe_members
 from app.api.routes import Routes
 from app.api.wire import Document
 from app.service.refusals import NotFound
 from app.trust.decision import DecisionPayload
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
-_MODELS: Final[dict[str, type[BaseModel]]] = {
+PUBLISHED: Final[dict[str, type[BaseModel]]] = {
     "event": Event,
     "client_frame": ClientFrame,
     "server_frame": ServerFrame,
@@ -103,13 +104,14 @@ async def get_service_keys(request: Request) -> ServiceKeys:
 )
 async def get_schema(_call: Calling, name: str) -> dict[str, JsonValue]:
     """The JSON Schema of events, frames or decision payloads."""
-    if name not in _MODELS:
+    if name not in PUBLISHED:
         raise NotFound("schema")
-    return _schema(name)
+    return published_schema(name)
 
 
 @cache
-def _schema(name: str) -> dict[str, Any]:
-    """Made when it is asked for: a start has no time for it."""
-    schema = _MODELS[name].model_json_schema()
+def published_schema(name: str) -> dict[str, Any]:
+    """The JSON Schema of that name. Made when it is asked for: a start has no time for it."""
+    schema = PUBLISHED[name].model_json_schema()
+    describe_members({PUBLISHED[name].__name__: schema, **schema.get("$defs", {})})
     return {"$schema": DIALECT, "$id": f"urn:turngate:schema:{name}", **schema}
