@@ -153,8 +153,9 @@ def _answered(result: CallToolResult) -> Answered:
 def _answer_late(
     late: Callable[[str, Answered], None], key: str, result: Mapping[str, Any]
 ) -> None:
-    # What is no result by the protocol is none, late or not.
-    with suppress(ValidationError):
+    # What is no result by the protocol, or says what no JSON can, is none: whoever waits for
+    # another answer of this connection is not to suffer from it.
+    with suppress(ValueError):
         late(key, _answered(CallToolResult.model_validate(result, by_name=False)))
 
 

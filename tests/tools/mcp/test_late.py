@@ -14,7 +14,7 @@ from app.tools.mcp.late import IDEMPOTENCY_KEY, LATE_S, MAX_GIVEN_UP, GivenUpCal
 from tests.support import deaf_server
 from tests.support.deaf_server import deafened
 from tests.support.mcp_server import ToolServer, served_app, served_tools, tool
-from tests.tools.mcp.servers import call, connections, listed, process, text_of, web
+from tests.tools.mcp.servers import call, connections, listed, process, text_of, tiny, web
 from tests.tools.played import FixedClock
 
 if TYPE_CHECKING:
@@ -41,9 +41,16 @@ async def deaf(transport: str) -> AsyncIterator[tuple[McpConnections, McpServerR
         yield known, web(served.url)
 
 
-async def given_up(known: McpConnections, server: McpServerRecord) -> None:
-    """A call of `slow` for which nobody waits any longer than it takes to be sent."""
-    slow = (await listed(known, server))["slow"]
+# Answers a call with arguments once it is cancelled, by what no JSON can say, and others at once.
+OVERFLOWS = """if message["params"]["arguments"]: held = ident
+        else: say(id=ident, result={"content": [{"type": "text", "text": str(os.getpid())}]})
+    elif method == "notifications/cancelled":
+        say(id=held, result={"content": [], "structuredContent": {"n": float("inf")}})"""
+
+
+async def given_up(known: McpConnections, server: McpServerRecord, name: str = "slow") -> None:
+    """A call for which nobody waits any longer than it takes to be sent."""
+    slow = (await listed(known, server))[name]
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.5):
             await call(known, server, slow, {"n": 1})
@@ -74,6 +81,17 @@ async def test_a_server_that_stops_when_it_is_told_to_says_nothing_late() -> Non
         await asyncio.wait_for(tools.ended.acquire(), PATIENCE_S)
         outcome = await call(known, server, (await listed(known, server))["next"])
     assert (tools.cancelled, text_of(outcome), heard) == (["slow"], "next {}", [])
+
+
+async def test_a_late_answer_that_cannot_be_written_down_harms_no_other_call() -> None:
+    heard: list[Told] = []
+    async with connections(tiny=tiny(OVERFLOWS)) as known:
+        known.on_late(lambda *late: heard.append(late))
+        found = (await listed(known, process()))["tool"]
+        before = text_of(await call(known, process(), found))
+        await given_up(known, process(), "tool")
+        after = text_of(await call(known, process(), found))
+    assert (after, heard) == (before, [])
 
 
 class Listener:
