@@ -1,4 +1,4 @@
-"""From a turn's pending call to what people see: an approval, or questions (service.md 5)."""
+"""From a turn's pending call to the approval that people see (service.md 5)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 import orjson
 
 from app.engine.arguments import sha256_hex
-from app.log.approvals import ApprovalRequested, ApprovalResolved, QuestionAsked, Risk
+from app.log.approvals import ApprovalRequested, ApprovalResolved, Risk
 from app.log.envelope import NewEvent, wire_time
-from app.log.private import QuestionBinding, encode_programs
+from app.log.private import encode_programs
 from app.policy.capability import NEVER_GRANTED, in_order
 from app.service.agents import delegates
 from app.service.grants.offers import offer
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from app.log.records import ApprovalRecord, RunRecord
     from app.service.agents.binding import Bound
     from app.service.clock import Clock
-    from app.turn.result import PendingApproval, PendingQuestion
+    from app.turn.result import PendingApproval
 
 TAINTED_BY: Final = 20
 
@@ -69,38 +69,6 @@ def requests(
         programs = encode_programs(delegates.programs(bound, call.worker))
         events.append(NewEvent(asked, run_id=run.id, turn_id=turn_id, private=programs))
     return events
-
-
-def question_asked(
-    question_id: str,
-    pending: Sequence[PendingQuestion],
-    *,
-    run: RunRecord,
-    turn_id: str,
-    bound: Bound,
-    now: datetime,
-) -> NewEvent:
-    """A `question.asked` with the open questions of one call."""
-    first, ttl, approvers = pending[0], bound.spec.question_ttl_s, bound.spec.approvers
-    binding = QuestionBinding(
-        turn_id=first.occurrence_turn_id or turn_id,
-        args_sha256=sha256_hex(first.arguments_json.encode()),
-        roles=tuple(approvers.roles),
-        programs=tuple(approvers.programs),
-    )
-    asked = QuestionAsked(
-        id=question_id,
-        status="pending",
-        run_id=run.id,
-        call_id=first.call_id,
-        questions=tuple(
-            {"index": one.index, **one.question.model_dump(mode="json"), "answer": None}
-            for one in pending
-        ),
-        asked_at=wire_time(now),
-        expires_at=wire_time(now + timedelta(seconds=ttl)) if ttl else None,
-    )
-    return NewEvent(asked, run_id=run.id, turn_id=turn_id, private=binding.encode())
 
 
 @dataclass(frozen=True, slots=True)

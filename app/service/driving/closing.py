@@ -21,7 +21,8 @@ from app.runctx.answer import (
     Trajectory,
     finish_answer_envelope,
 )
-from app.service.approvals.asking import question_asked, requests
+from app.service.approvals.asking import requests
+from app.service.questions.asking import question_asked
 from app.turn.reply_facts import usage_totals
 from app.turn.result import EndedBy
 from app.turn.texts import redefined_reason

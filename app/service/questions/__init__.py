@@ -1,5 +1,6 @@
-"""Questions of agents to people; `app.service.approvals.asking` asks them.
+"""Questions of agents to people.
 
+- `asking`: from calls that ask to what people are asked
 - `use_cases`: read, answer, end without an answer
 - `answers`: the answers that a turn may use
 """
