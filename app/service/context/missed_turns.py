@@ -6,15 +6,11 @@ from typing import TYPE_CHECKING, Final
 
 from app.ids import Identity
 from app.log.queries import LogScope
-from app.policy.taint import Trust
-from app.runctx.memory import ConversationTurn
 from app.service.agents.snapshot import Snapshot
-from app.service.replay.history import user_message, user_texts
+from app.service.context.remembering import remembered_turn
+from app.service.replay.history import user_text
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
-    from app.log.records import RunRecord
     from app.service.ports.database import Session
     from app.service.ports.memory import Memories
 
@@ -38,18 +34,13 @@ async def remember_now(session: Session, memories: Memories, run_id: str) -> boo
     spec = Snapshot.decode(created.private).spec
     if not spec.memory.remembers:
         return False
-    turn = _turn(run, "\n".join(user_texts([user_message(said.data)])), at=written.at)
+    turn = remembered_turn(
+        run,
+        user_text(said.data),
+        answered=run.answer["answer"] if run.answer else "",
+        at=written.at,
+        is_tainted=run.tainted,
+    )
     identity = Identity(run.tenant, run.principal, run.conversation_id)
     memory = memories.memory(spec.memory.settings, model=spec.model)
     return (await memory.add_late_turn(identity, turn)).is_new
-
-
-def _turn(run: RunRecord, said: str, *, at: datetime) -> ConversationTurn:
-    return ConversationTurn(
-        user_message=said,
-        assistant_response=run.answer["answer"] if run.answer else "",
-        at=at,
-        trust=Trust.QUARANTINED_CONTENT if run.tainted else Trust.TRUSTED_USER,
-        run=run.id,
-        session=run.conversation_id,
-    )

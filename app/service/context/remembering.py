@@ -17,15 +17,33 @@ import structlog
 
 from app.errors import TurngateError
 from app.log.runs import MemoryWritten
+from app.policy.taint import Trust
+from app.runctx.memory import ConversationTurn
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from app.ids import Identity
-    from app.runctx.memory import ConversationTurn
+    from app.log.records import RunRecord
     from app.runctx.ports import MemoryStore
 
 WRITE_S: Final = 10.0
 
 log = structlog.get_logger("turngate.memory")
+
+
+def remembered_turn(
+    run: RunRecord, said: str, *, answered: str, at: datetime, is_tainted: bool
+) -> ConversationTurn:
+    """What is remembered of a run: its input and its answer, untrusted where it met taint."""
+    return ConversationTurn(
+        user_message=said,
+        assistant_response=answered,
+        at=at,
+        trust=Trust.QUARANTINED_CONTENT if is_tainted else Trust.TRUSTED_USER,
+        run=run.id,
+        session=run.conversation_id,
+    )
 
 
 async def remember(store: MemoryStore, identity: Identity, turn: ConversationTurn) -> MemoryWritten:

@@ -21,11 +21,9 @@ from app.log.catalogue import UnknownEventType
 from app.log.envelope import NewEvent
 from app.log.queries import Page, Reach
 from app.log.runs import RunCompleted, RunFailed
-from app.policy.taint import Trust
-from app.runctx.memory import ConversationTurn
 from app.service.approvals.asking import TAINTED_BY, Background
 from app.service.context.assembly import CannotStart
-from app.service.context.remembering import remember
+from app.service.context.remembering import remember, remembered_turn
 from app.service.driving.closing import closing, failed
 from app.service.driving.drive import Drive
 from app.service.driving.lease_keeping import LeaseKeeper
@@ -268,13 +266,12 @@ class Driver:
     ) -> NewEvent:
         """The fact of the memory write; the lease is kept meanwhile."""
         run, who = drive.lease.run, drive.identity
-        turn = ConversationTurn(
-            user_message=drive.standing.user_text,
-            assistant_response=answered.answer.answer,
+        turn = remembered_turn(
+            run,
+            drive.standing.user_text,
+            answered=answered.answer.answer,
             at=self._clock.now(),
-            trust=Trust.QUARANTINED_CONTENT if tainted else Trust.TRUSTED_USER,
-            run=run.id,
-            session=run.conversation_id,
+            is_tainted=tainted,
         )
         writing = remember(store, who, turn)
         written = await _beside(self.keeper.heartbeat(drive.lease), to=writing)

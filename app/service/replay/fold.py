@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from app.engine.messages import AssistantMessage, ToolCall
 from app.policy.capability import NO_CAPABILITIES
 from app.service.replay.active_time import ActiveTime
-from app.service.replay.history import result_text
+from app.service.replay.history import result_text, user_text
 from app.service.replay.open_questions import OpenQuestions
 from app.service.replay.open_turn import OpenTurn
 from app.turn.options import ApprovalOverride
@@ -157,7 +157,7 @@ class RunFold:
         self.standing.active.until = event.at
 
     def _said(self, event: Event) -> None:
-        self.standing.user_text = "\n".join(part["text"] for part in event.data["content"])
+        self.standing.user_text = user_text(event.data)
 
     def _driven(self, event: Event) -> None:
         self.standing.turn_began = self.standing.turn_began or event.at

@@ -119,6 +119,11 @@ def user_message(data: dict[str, Any]) -> UserMessage:
     return UserMessage(content=tuple(UserText(text=part["text"]) for part in data["content"]))
 
 
+def user_text(data: dict[str, Any]) -> str:
+    """A `message.user` as one text."""
+    return "\n".join(part["text"] for part in data["content"])
+
+
 def user_texts(messages: Iterable[Message]) -> list[str]:
     """What users said, each message as one text; those that hold results say nothing."""
     said = [message for message in messages if isinstance(message, UserMessage)]
