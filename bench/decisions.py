@@ -44,7 +44,7 @@ class Desk:
         agent = {"model": "script", "tools": ["files_write"], "approval": {"files_write": "ask"}}
         await http.call("PUT", f"/v1/agents/{AGENT}", agent)
         key = derive_signing_key(secrets.token_bytes(CHANCE_BYTES))
-        thumbprint, now = key.public.thumbprint(), SystemClock().now_ms() // 1000
+        thumbprint, now = key.public.thumbprint(), SystemClock().now_s()
         proof = rfc8785.dumps(
             {
                 "typ": "turngate.key-proof",

@@ -69,7 +69,7 @@ class Play:
     def _prepare(self, clock: SystemClock) -> None:
         person = self.client.person
         self.screen.heading("A key and an agent")
-        key = self.client.register_key("demo", now=int(clock.now().timestamp()))
+        key = self.client.register_key("demo", now=clock.now_s())
         self.screen.sent("POST /v1/keys", f"{key['id']} of {person.sub}, with proof, ES256")
         agent = demo_story.agent(self.model)
         saved = self.client.call("PUT", f"/v1/agents/{AGENT}", agent)

@@ -23,6 +23,10 @@ class Clock(Protocol):
         """Milliseconds since 1970."""
         ...
 
+    def now_s(self) -> int:
+        """Whole seconds since 1970, as they stand in what is signed."""
+        ...
+
     def monotonic(self) -> float:
         """Seconds of a clock that never goes back."""
         ...
@@ -56,6 +60,10 @@ class SystemClock:
     def now_ms(self) -> int:
         """Milliseconds since 1970."""
         return time.time_ns() // 1_000_000
+
+    def now_s(self) -> int:
+        """Whole seconds since 1970."""
+        return self.now_ms() // 1000
 
     def monotonic(self) -> float:
         """Seconds of the monotonic clock."""

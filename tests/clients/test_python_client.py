@@ -75,7 +75,7 @@ def test_a_problem_is_a_value_of_its_own(client: PythonClient) -> None:
 
 def registered(client: PythonClient, sign: dict[str, Any], key: Any) -> str:
     """The id of Alice's key."""
-    now = SystemClock().now_ms() // 1000
+    now = SystemClock().now_s()
     body = sign["registration"](key, tenant="acme", sub="alice", label="laptop", now=now)
     jwk = client.model("PublicJwk", **body.pop("public_jwk"))
     known = client.call(

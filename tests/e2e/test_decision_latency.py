@@ -40,7 +40,7 @@ def test_f31_an_approved_call_starts_at_once(tmp_path: Path) -> None:
     with serving(place) as (address, _):
         person = Person("acme", "alice", place.token(SCOPES), derive_signing_key(bytes(range(40))))
         client = Client(address, person)
-        client.register_key("laptop", now=SystemClock().now_ms() // 1000)
+        client.register_key("laptop", now=SystemClock().now_s())
         agent = {"model": "script", "tools": ["files_write"], "approval": {"files_write": "ask"}}
         client.call("PUT", "/v1/agents/writer", agent)
         seconds = [waited(client) for _ in range(15)]

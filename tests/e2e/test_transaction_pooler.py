@@ -198,7 +198,7 @@ def decided_by_a_person(http: httpx.Client) -> str:
         assert answer.is_success, answer.text
         return answer.json()
 
-    now = SystemClock().now_ms() // 1000
+    now = SystemClock().now_s()
     body = doc["registration"](key, tenant="acme", sub="alice", label="laptop", now=now)
     key_id = asked("POST", "/v1/keys", body)["id"]
     spec = {"model": "script", "tools": ["clock_now"], "approval": {"clock_now": "ask"}}

@@ -32,6 +32,12 @@ def test_milliseconds_and_the_present_are_one_time() -> None:
     assert abs(clock.now_ms() - clock.now().timestamp() * 1000) < 1000
 
 
+def test_whole_seconds_are_those_that_have_passed() -> None:
+    clock = HeldClock()
+    clock.ms += 999
+    assert clock.now_s() == 1_795_953_600
+
+
 def test_jitter_lies_below_one() -> None:
     clock = SystemClock()
     assert all(0 <= clock.jitter() < 1 for _ in range(100))

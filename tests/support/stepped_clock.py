@@ -34,6 +34,9 @@ class SteppedClock:
     def now_ms(self) -> int:
         return int(self.now().timestamp() * 1000)
 
+    def now_s(self) -> int:
+        return int(self.now().timestamp())
+
     def monotonic(self) -> float:
         return self._passed
 

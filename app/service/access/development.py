@@ -101,7 +101,7 @@ class DevelopmentIssuer:
         scopes = sorted(set(order.scopes))
         if unknown := [scope for scope in scopes if scope not in SCOPES]:
             raise UnknownScope(f"no such scope: {', '.join(unknown)}")
-        now = int(clock.now().timestamp())
+        now = clock.now_s()
         claims = {
             "iss": DEVELOPMENT_ISSUER,
             "aud": audience,

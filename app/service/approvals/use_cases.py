@@ -88,7 +88,7 @@ class Approvals:
             choice,
             approver=caller.principal,
             nonce=self._clock.nonce(),
-            now=int(self._clock.now().timestamp()),
+            now=self._clock.now_s(),
         )
         if isinstance(payload, Malformed):
             raise RequestInvalid(

@@ -91,10 +91,8 @@ class Grants:
 
     async def prepare(self, session: Session, caller: Caller, request: GrantRequest) -> str:
         """The text that enrols the grant once it is signed. Raises GrantInvalid."""
-        now, digest = (
-            self._seconds(),
-            await self._rules.digest(session, request.agent, request.tool),
-        )
+        now = self._clock.now_s()
+        digest = await self._rules.digest(session, request.agent, request.tool)
         coverage = _coverage(caller, request, digest)
         if faults := [*lifetime_faults(request.expires_in_s, "/expires_in_s")]:
             raise refusal(*faults)
@@ -133,7 +131,7 @@ class Grants:
         """The text that revokes the grant once it is signed. Raises NotFound, GrantEnded."""
         grant = self._revocable(await _own_grant(session, caller, grant_id))
         payload = build_revocation(
-            grant.coverage, grant_id, nonce=self._clock.nonce(), now=self._seconds()
+            grant.coverage, grant_id, nonce=self._clock.nonce(), now=self._clock.now_s()
         )
         return canonical_text(payload)
 
@@ -182,7 +180,7 @@ class Grants:
 
     async def _signed(self, tx: Transaction, caller: Caller, read: Signable[_P]) -> PasskeyRecord:
         """The caller's passkey that signed this, in time and for the first time."""
-        if late := lapse(read.payload, now=self._seconds()):
+        if late := lapse(read.payload, now=self._clock.now_s()):
             raise _invalid("/exp", late)
         await tx.lock_principal(caller.principal)
         passkey = await own_passkey(tx, read.proof, caller.principal, origins=self._origins)
@@ -200,9 +198,6 @@ class Grants:
 
     async def _note(self, tx: Transaction, payload: Payload, private: bytes) -> None:
         await tx.append_audit([NewEvent(payload, private=private)], now=self._clock.now())
-
-    def _seconds(self) -> int:
-        return int(self._clock.now().timestamp())
 
 
 async def _existing(session: Session, grant_id: str) -> GrantRecord:

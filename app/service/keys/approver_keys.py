@@ -55,7 +55,7 @@ class Keys:
             tx,
             request.endorsement,
             enrolment,
-            now=self._seconds(),
+            now=self._clock.now_s(),
             origins=self._origins,
         )
         record = KeyRecord(
@@ -99,7 +99,7 @@ class Keys:
             raise _invalid("/public_jwk", key)
         enrolment = Enrolment(caller.tenant, caller.principal, key.thumbprint())
         proof = verify_key_proof(
-            request.proof_jws, key=key, enrolment=enrolment, now=self._seconds()
+            request.proof_jws, key=key, enrolment=enrolment, now=self._clock.now_s()
         )
         if isinstance(proof, Refused):
             raise _invalid("/proof_jws", proof)
@@ -107,9 +107,6 @@ class Keys:
 
     async def _note(self, tx: Transaction, payload: Payload) -> None:
         await tx.append_audit([NewEvent(payload)], now=self._clock.now())
-
-    def _seconds(self) -> int:
-        return int(self._clock.now().timestamp())
 
 
 def _invalid(pointer: str, refused: Refused) -> KeyInvalid:

@@ -71,7 +71,7 @@ class Passkeys:
                 "tenant": caller.tenant,
                 "sub": caller.principal,
                 "nonce": base64url.encode(self._clock.nonce()),
-                "exp": self._seconds() + CEREMONY_S,
+                "exp": self._clock.now_s() + CEREMONY_S,
             },
         )
         # Neither name nor tenant is told to the authenticator as the account's id.
@@ -113,7 +113,7 @@ class Passkeys:
             tx,
             request.endorsement,
             enrolment,
-            now=self._seconds(),
+            now=self._clock.now_s(),
             origins=self._party.origins,
         )
         record = PasskeyRecord(
@@ -154,7 +154,8 @@ class Passkeys:
         said = await self._statements.verified(
             StatementKind.PASSKEY_CHALLENGE, challenge.decode(errors="replace")
         )
-        ours = said is not None and (said["tenant"], said["sub"], said["exp"] >= self._seconds())
+        now = self._clock.now_s()
+        ours = said is not None and (said["tenant"], said["sub"], said["exp"] >= now)
         if ours != (caller.tenant, caller.principal, True):
             raise _invalid("the challenge must be one of this caller's, of the last ten minutes")
         made = verify(
@@ -182,9 +183,6 @@ class Passkeys:
         if self._party.id is None:
             raise PasskeyInvalid("this deployment has no passkeys: TURNGATE_RP_ID is not set")
         return self._party.id
-
-    def _seconds(self) -> int:
-        return int(self._clock.now().timestamp())
 
 
 def _invalid(reason: str) -> PasskeyInvalid:
