@@ -1,4 +1,4 @@
-"""Rows as they are read: the SQL, and the records made of them.
+"""Rows as they are read, and the few that requests write: the SQL, and the records made of them.
 
 - `queries`: the SQL of reads
 - `approval_queries`: the same of approvals, with what belongs to them
