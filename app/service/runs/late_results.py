@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -31,12 +32,29 @@ if TYPE_CHECKING:
     from app.service.streams.wakeups import Wakeups
     from app.turn.ports import ToolOutcome
 
-# So many are recorded at once; what comes beyond that is counted in the process's own log alone.
+# Of each tenant so many are recorded at once, for they may wait; what comes beyond that is told of
+# in the process's own log alone.
 MAX_AT_ONCE: Final = 64
 # A batch keeps its results until those before them are there, so a late one may come before that.
 SETTLED_WITHIN_S: Final = 300.0
 
 log = structlog.get_logger("turngate.late")
+
+
+@dataclass(frozen=True, slots=True)
+class _Heard:
+    """What is kept of a late result: not its text, which may be megabytes and wait for minutes."""
+
+    tenant: str
+    key: str
+    failed: bool
+    sha256: str
+    size_bytes: int
+
+    @staticmethod
+    def of(tenant: str, key: str, outcome: ToolOutcome) -> _Heard:
+        text = outcome.text.encode(errors="backslashreplace")
+        return _Heard(tenant, key, outcome.code is not None, sha256_hex(text), len(text))
 
 
 class LateResults:
@@ -47,7 +65,7 @@ class LateResults:
         self._clock = clock
         self._wakeups = wakeups
         self._owner: asyncio.TaskGroup | None = None
-        self._recording: set[asyncio.Task[None]] = set()
+        self._recording: dict[asyncio.Task[None], str] = {}
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[LateResults]:
@@ -63,25 +81,26 @@ class LateResults:
 
     def heard(self, tenant: str, key: str, outcome: ToolOutcome) -> None:
         """Take what the call with that idempotency key has come to after all. Never waits."""
-        if self._owner is None or len(self._recording) == MAX_AT_ONCE:
+        under_way = sum(whose == tenant for whose in self._recording.values())
+        if self._owner is None or under_way >= MAX_AT_ONCE:
             log.warning("late_result.dropped", call=key)
             return
-        task = self._owner.create_task(self._record(tenant, key, outcome))
-        self._recording.add(task)
-        task.add_done_callback(self._recording.discard)
+        task = self._owner.create_task(self._record(_Heard.of(tenant, key, outcome)))
+        self._recording[task] = tenant
+        task.add_done_callback(self._recording.pop)
 
-    async def _record(self, tenant: str, key: str, outcome: ToolOutcome) -> None:
+    async def _record(self, heard: _Heard) -> None:
         """The root of a task: one late result's fault is its own."""
-        run_id, _, call_id = key.partition(":")
+        run_id, _, call_id = heard.key.partition(":")
         try:
-            result = await self._result(tenant, run_id, call_id)
+            result = await self._result(heard.tenant, run_id, call_id)
             if result is not None:
-                await self._append(tenant, result, outcome)
+                await self._append(heard, result)
         except StoreUnavailable:
             log.warning("store.unavailable")
         except Exception as fault:  # noqa: BLE001 - the root of a task
             # The text of an exception may quote a result.
-            log.warning("late_result.fault", call=key, kind=type(fault).__name__)
+            log.warning("late_result.fault", call=heard.key, kind=type(fault).__name__)
 
     async def _result(self, tenant: str, run_id: str, call_id: str) -> Event | None:
         """The result that the call has, waiting for it; None where it is left open."""
@@ -102,18 +121,17 @@ class LateResults:
             results = await session.events_of(scope, RESULTS)
         return next((one for one in results if one.data["call_id"] == call_id), None)
 
-    async def _append(self, tenant: str, result: Event, outcome: ToolOutcome) -> None:
-        text = outcome.text.encode(errors="backslashreplace")
+    async def _append(self, heard: _Heard, result: Event) -> None:
         late = ToolAnsweredLate(
             run_id=result.run_id or "",
             call_id=result.data["call_id"],
             tool=result.data["tool"],
             worker=result.data.get("worker"),
             result_seq=result.seq,
-            failed=outcome.code is not None,
-            sha256=sha256_hex(text),
-            size_bytes=len(text),
+            failed=heard.failed,
+            sha256=heard.sha256,
+            size_bytes=heard.size_bytes,
         )
-        async with self._database.transaction(tenant) as tx:
+        async with self._database.transaction(heard.tenant) as tx:
             if await tx.lock(result.conversation_id) is not None:
                 await tx.append(result.conversation_id, [NewEvent(late)], now=self._clock.now())

@@ -247,3 +247,19 @@ async def test_a_flood_is_bounded_and_what_waits_is_dropped_when_the_process_dra
         house.wakeups.close()
     for each in (run, done):
         assert LATE not in [event.type for event in await log_of(house, each)]
+
+
+async def test_a_tenant_whose_late_results_wait_takes_no_place_of_another_s(house: House) -> None:
+    """They may wait for minutes, as long as a batch of calls is not settled."""
+    run = await paid(house)
+    async with recording(house) as late:
+        busy = House(house.store, f"{house.tenant}-busy")
+        alice = await busy.person()
+        await busy.agent(approval={"mutate": "ask"})
+        open_run = await busy.drive(await alice.run("call mutate {}\n---\nsay done"))
+        for _ in range(MAX_AT_ONCE + 1):
+            late.heard(f"{house.tenant}-busy", f"{open_run.id}:call_1_1_0", WELL)
+        late.heard(house.tenant, f"{run.id}:call_1_1_0", WELL)
+        (event,) = await late_ones(house, run)
+    assert event.data["run_id"] == run.id
+    assert LATE not in [event.type for event in await log_of(busy, open_run)]
