@@ -26,10 +26,13 @@ PARTS: Final = 64
 
 _ADDRESS: Final = re.compile(r"https?://", re.IGNORECASE)
 _DOCUMENT: Final = re.compile(r"\s*[{\[]|.*[\r\n]", re.DOTALL)
-# A number that names someone or something is not the more the larger it is.
+# What names someone or something is held: such a number is not the more the larger it is, and such
+# a text is no document. A name that only ends like one of these is held too, which costs an offer.
 _NAMING: Final = re.compile(
-    r"(?i:(?:.*[_-])?(?:id|no|nr|number|account|phone|user|chat|recipient|to))"
-    r"|.*[a-z](?:I[dD]|No|Nr|Number)",
+    r"(?i:.*(?:id|nr|number|account|iban|phone|user|chat|channel|recipients?|mail|address|host"
+    r"|path|method))"
+    r"|(?i:(?:.*[_-])?(?:no|to|cc|bcc))"
+    r"|.*[a-z](?:No|To)",
     re.DOTALL,
 )
 
@@ -44,7 +47,7 @@ def suggested(args: Mapping[str, JsonValue]) -> tuple[Constraint, ...]:
         found = tuple(
             _constraint(pointer, value)
             for pointer, value in leaves
-            if not (goes_somewhere and _is_document(value))
+            if not (goes_somewhere and _is_document(value) and not _names(pointer))
         )
     except ValueError:
         # An address or a pointer that no constraint can hold: what cannot be held is not offered.
@@ -54,8 +57,8 @@ def suggested(args: Mapping[str, JsonValue]) -> tuple[Constraint, ...]:
 
 
 def _leaves(value: JsonValue, pointer: str) -> Iterator[tuple[str, JsonValue]]:
-    """What is not an object, by its place; an array is one value."""
-    if not isinstance(value, dict):
+    """What is not an object with members, by its place; an array is one value."""
+    if not isinstance(value, dict) or not value:
         yield pointer, value
         return
     for key in sorted(value):

@@ -50,14 +50,20 @@ CASES = [
     Case("a number below zero", {"by": -2.5}, [Constraint("/by", "range", [-2.5, 0])]),
     Case(
         "numbers that name something",
-        {"amount": 1, "orderId": 7, "order_id": 7, "to": 7, "paid": 7},
+        {"amount": 1, "orderId": 7, "order_id": 7, "to": 7, "userid": 7, "total": 7},
         [
             Constraint("/amount", "range", [0, 1]),
             Constraint("/orderId", "equals", 7),
             Constraint("/order_id", "equals", 7),
-            Constraint("/paid", "range", [0, 7]),
             Constraint("/to", "equals", 7),
+            Constraint("/total", "range", [0, 7]),
+            Constraint("/userid", "equals", 7),
         ],
+    ),
+    Case(
+        "one that only looks so is held",
+        {"amount": 1, "paid": 7},
+        [Constraint("/amount", "range", [0, 1]), Constraint("/paid", "equals", 7)],
     ),
     Case(
         "members of objects, arrays as they are",
@@ -71,6 +77,21 @@ CASES = [
     ),
     Case("a document beside an address", {"url": ORDERS, "body": ' {"n":1}'}, [BELOW]),
     Case("lines beside an address", {"url": ORDERS, "body": "Dear Ann\nhello"}, [BELOW]),
+    Case(
+        "whoever gets it is no document, however it is written",
+        {"url": ORDERS, "to": "[ann]", "channel": "#ann\n", "sendTo": 201 * "x"},
+        [
+            Constraint("/channel", "equals", "#ann\n"),
+            Constraint("/sendTo", "equals", 201 * "x"),
+            Constraint("/to", "equals", "[ann]"),
+            BELOW,
+        ],
+    ),
+    Case(
+        "an object without members stays without",
+        {"url": ORDERS, "headers": {}},
+        [Constraint("/headers", "equals", {}), BELOW],
+    ),
     Case("a long text beside an address", {"url": ORDERS, "body": 201 * "x"}, [BELOW]),
     Case(
         "a short one is held",
@@ -84,7 +105,6 @@ CASES = [
     ),
     Case("nothing to widen", {"to": "ann", "subject": "Hello"}, []),
     Case("nothing at all", {}, []),
-    Case("an empty object holds nothing", {"n": 1, "m": {}}, [Constraint("/n", "range", [0, 1])]),
     Case(
         "more parts than anybody reads",
         {"url": ORDERS, **{f"body{at}": "{}" for at in range(64)}},
