@@ -10,6 +10,7 @@ from app.engine import texts
 from app.engine.commands import Fail, Ignore, Repair, Retry, Skip, Stop
 from app.engine.errors import CompletionError, PromptCancelled, ProtocolViolation
 from app.engine.messages import ToolResultJson, UserContent, UserText
+from app.engine.turn_policy import ToolChoice, TurnPolicy
 from tests.engine.run_driving import (
     answered,
     call,
@@ -21,6 +22,7 @@ from tests.engine.run_driving import (
     result_texts,
     started,
     text,
+    turn,
 )
 
 NOT_AN_OBJECT = texts.malformed("add", "expected a JSON object, found array")
@@ -199,3 +201,15 @@ def test_a_malformed_call_can_be_explained_while_its_batch_is_open() -> None:
     context = run.malformed_tool_call_context(run.pending_tool_calls()[0])
     assert (context.reason, context.allowed_tools) == ("malformed_arguments", ("add",))
     assert context.available_tools == ("add",)
+    assert context.tool_choice is None
+
+
+def test_a_malformed_context_tells_how_free_the_model_was() -> None:
+    run = started()
+    required = ToolChoice(mode="required")
+    run.model_response(
+        turn(malformed("a"), policy=TurnPolicy(executable_tools=("add",), tool_choice=required))
+    )
+    expect_call_tools(run)
+    context = run.malformed_tool_call_context(run.pending_tool_calls()[0])
+    assert context.tool_choice == required

@@ -76,6 +76,7 @@ class World:
         self.results: list[TurnResult] = []
         self.asked: dict[str, str] = {}
         self.notes: tuple[Note, ...] = ()
+        self.steps_in_turn = 0
         self.interrupted_attempt: int | None = None
         # What the log knows of open calls beyond what the journal shows, for every one of them.
         self.known_of_calls: dict[str, Any] = {}
@@ -125,6 +126,7 @@ class World:
             open_calls=tuple(self._open_calls(own_facts(self.journal.facts), self.run)),
             notes=self.notes,
             interrupted_attempt=self.interrupted_attempt,
+            steps_in_turn=self.steps_in_turn,
             workers=self._workers(),
         )
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+import pytest
+
 from app.engine.messages import AssistantMessage, ToolCall
 from app.log.calls import MessageAssistant
 from app.log.runs import StepDiscarded
@@ -10,6 +14,9 @@ from app.turn.result import EndedBy
 from tests.support.turn_provider import called, final, reply, said, thought
 from tests.support.turn_tools import EGRESS, MemoryTool
 from tests.support.turn_world import World
+
+if TYPE_CHECKING:
+    from app.engine.streaming import StreamItem
 
 
 async def test_t3_a_cap_without_text_is_followed_by_one_closing_call_without_tools_and_search() -> (
@@ -100,3 +107,21 @@ async def test_a_paused_turn_makes_no_closing_call() -> None:
     world = World([reply(called("c1", "post", {}))], MemoryTool("post", required=EGRESS, asks=True))
     result = await world.turn(max_steps=1)
     assert (result.ended_by, len(world.prepared.requests)) == (EndedBy.PAUSE, 1)
+
+
+@pytest.mark.parametrize(
+    ("loop", "ended_by"),
+    [((), EndedBy.ANSWER), ((called("c1", "read", {}),), EndedBy.STEP_CAP)],
+    ids=["the last step allowed", "the closing completion"],
+)
+async def test_an_answer_that_a_lost_worker_left_is_told_as_what_it_was(
+    loop: tuple[StreamItem, ...], ended_by: EndedBy
+) -> None:
+    replies = [*([reply(*loop)] if loop else []), reply(said("done"))]
+    world = World(replies, MemoryTool("read"))
+    assert (await world.turn(max_steps=1)).ended_by is ended_by
+    world.crash(len(world.journal.facts))
+    world.steps_in_turn = len(replies)
+    again = await world.turn(max_steps=1)
+    assert (again.text, again.ended_by) == ("done", ended_by)
+    assert len(world.prepared.requests) == len(replies)
