@@ -4,8 +4,9 @@ It depends on ports; `app.main` chooses the adapters. No FastAPI, no SQL and no 
 imported here. A package holds a noun, its docstring says what is where in it, and `use_cases` is
 what callers may do with it. Where to look:
 
-- what all of it rests on: `ports`, `clock`, `caller`, `requests`, `refusals`, `reach`, and
-  `statements` for what the service signs itself, with a `fresh_key` if need be
+- what all of it rests on: `ports`, `clock`, `caller`, `requests`, `refusals`, `reach`,
+  `members` of what people send, and `statements` for what the service signs itself, with a
+  `fresh_key` if need be
 - who gets in: `access`; what people sign with: `keys`
 - what is run: `agents`, with the tools and MCP servers they name
 - one run: `runs` creates it, `driving` drives it a turn at a time, from what `replay` reads off

@@ -13,7 +13,7 @@ from app.log.approvals import ApprovalStatus, GrantOffer, Required, Risk
 from app.log.envelope import wire_time
 from app.log.payload import WorkerRef
 from app.log.records import ApprovalRecord, DecisionRecord, SessionApprovalRecord
-from app.service.agents.spec import Name
+from app.service.members import Name
 from app.service.requests import DecisionDraft, DecisionScope, SignedPayload, Verdict
 from app.trust.decision import DecisionPayload
 

@@ -12,19 +12,13 @@ from app.api.routes import Routes
 from app.api.wire import Body, Document, Time
 from app.log.envelope import wire_time
 from app.log.records import ConversationRecord
-from app.service.agents.spec import Metadata, Name
+from app.service.members import Metadata, Name, require_printable
 from app.service.runs.conversations import ConversationRequest, Message
 
 routes = Routes(tags=["conversations"])
 
 
-def _printable(text: str) -> str:
-    if not text.isprintable():
-        raise ValueError("must be printable")
-    return text
-
-
-Title = Annotated[str, Field(max_length=500), AfterValidator(_printable)]
+Title = Annotated[str, Field(max_length=500), AfterValidator(require_printable)]
 People = Annotated[list[Name], Field(max_length=1000)]
 
 

@@ -13,8 +13,9 @@ from app.api.resources.approval_documents import PasskeyOptions
 from app.api.routes import Routes
 from app.api.wire import Body, Document, Time, time_or_none
 from app.log.envelope import wire_time
-from app.service.agents.spec import CapabilityName, Name
+from app.service.agents.spec import CapabilityName
 from app.service.grants.use_cases import GrantRequest
+from app.service.members import Name
 from app.trust.grant import GrantConstraint
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from app.api.routes import Routes
 from app.api.wire import Body, Document, Time, time_or_none
 from app.log.envelope import wire_time
 from app.log.records import PasskeyRecord
-from app.service.agents.spec import Name
 from app.service.keys.endorsement import Endorsement
 from app.service.keys.passkeys import PasskeyRequest
+from app.service.members import Name
 
 routes = Routes(tags=["keys"])
 

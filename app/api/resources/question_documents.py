@@ -9,17 +9,14 @@ from pydantic import AfterValidator, Field, model_validator
 from app.api.wire import Body, Document, Time
 from app.log.approvals import QuestionStatus
 from app.log.records import QuestionRecord
+from app.service.members import require_written
 from app.service.requests import GivenAnswer
 
 # Three answers of this size, in any script, are shown to a model uncut (turn.md 3.5).
 ANSWER_CHARS: Final = 4000
 MANY: Final = 100
 
-
-def _not_blank(text: str) -> str:
-    if not text.strip():
-        raise ValueError("must not be blank")
-    return text
+Text = Annotated[str, Field(max_length=ANSWER_CHARS), AfterValidator(require_written)]
 
 
 class Answer(Body):
@@ -27,7 +24,7 @@ class Answer(Body):
 
     index: Annotated[int, Field(ge=0)]
     option: Annotated[int, Field(ge=0)] | None = None
-    text: Annotated[str, Field(max_length=ANSWER_CHARS), AfterValidator(_not_blank)] | None = None
+    text: Text | None = None
     declined: Literal[True] | None = None
 
     @model_validator(mode="after")

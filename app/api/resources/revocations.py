@@ -9,7 +9,7 @@ from pydantic import AwareDatetime, Field, model_validator
 from app.api.edge import Writing
 from app.api.routes import Routes
 from app.api.wire import Body
-from app.service.agents.spec import Name
+from app.service.members import Name
 
 routes = Routes(tags=["tokens"])
 

@@ -14,7 +14,8 @@ from app.log.envelope import wire_time
 from app.log.payload import UsageTotals
 from app.log.records import RunRecord, RunStatus
 from app.log.runs import AttachmentRef
-from app.service.agents.spec import MAX_STEPS, Metadata, Name
+from app.service.agents.spec import MAX_STEPS
+from app.service.members import Metadata, Name
 from app.service.requests import OnBusy, RunRequest
 
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from pydantic import Field
 
-from app.service.agents.spec import Member, Name
+from app.service.agents.spec import Member
+from app.service.members import Name
 from app.service.refusals import FieldFault
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """The agent document of service.md 3: its members, their defaults, and its digest.
 
 Only shape lives here: what one member may hold, whatever else exists. Whether an agent holds
-together with the tools, models and other agents there are is `agent_check`. The same models read
+together with the tools, models and other agents there are is said by `check`. The same models read
 the wire and the stored document, so an agent saved by an older release gains the new defaults.
 """
 
@@ -26,30 +26,14 @@ from app.runctx.attach import INLINE_MAX_BYTES, INLINE_TOTAL_MAX_BYTES
 from app.runctx.disposition import DispositionPolicy, InvalidDisposition
 from app.runctx.memory import MemorySettings, RecallScope, RecallSettings, Strategy
 from app.runctx.skill import MAX_ENTRIES, SKILL_TOOLS, Selection, SkillSettings
+from app.service.members import Metadata, Name
 
+AGENT_NAME: Final = r"^[a-z0-9][a-z0-9_-]{0,62}$"
 MAX_STEPS: Final = 1000
 MAX_PATTERN_CHARS: Final = 200
-METADATA_BYTES: Final = 16 * 1024
 _TEN_YEARS_S: Final = 10 * 366 * 24 * 3600
 _MANY: Final = 1000
 
-
-def _printable(text: str) -> str:
-    if not text.isprintable():
-        raise ValueError("must be printable")
-    return text
-
-
-def _small(metadata: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    if metadata and len(canonical_bytes(metadata)) > METADATA_BYTES:
-        raise ValueError(f"must be at most {METADATA_BYTES} bytes")
-    return metadata
-
-
-AGENT_NAME: Final = r"^[a-z0-9][a-z0-9_-]{0,62}$"
-
-Name = Annotated[str, Field(min_length=1, max_length=255), AfterValidator(_printable)]
-Metadata = Annotated[dict[str, JsonValue], AfterValidator(_small)]
 Consent = Literal["allow", "ask", "veto"]
 Assurance = Literal["channel", "key", "passkey"]
 Seconds = Annotated[int, Field(ge=0, le=_TEN_YEARS_S)]
@@ -71,7 +55,7 @@ CapabilityName = Literal[
 
 
 class Member(BaseModel):
-    """A part of an agent: strict, frozen, nothing unknown."""
+    """A part of a document: strict, frozen, nothing unknown."""
 
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
 

@@ -13,15 +13,10 @@ from pydantic import AfterValidator, Field
 from app.policy.taint import Trust
 from app.runctx.skill import NewSkill, SkillBody, SkillHead, SkillOrigin, SkillScope
 from app.runctx.skill_archive import MAX_FILES, is_sound_path
-from app.service.agents.spec import Member, Metadata
+from app.service.agents.spec import Member
+from app.service.members import Metadata, require_written
 
 MAX_STEPS: Final = 200
-
-
-def _written(text: str) -> str:
-    if not text.strip():
-        raise ValueError("must not be blank")
-    return text
 
 
 def _path(path: str) -> str:
@@ -31,8 +26,8 @@ def _path(path: str) -> str:
 
 
 Line = Annotated[str, Field(max_length=1024)]
-WrittenLine = Annotated[Line, Field(min_length=1), AfterValidator(_written)]
-Passage = Annotated[str, Field(min_length=1, max_length=65_536), AfterValidator(_written)]
+WrittenLine = Annotated[Line, Field(min_length=1), AfterValidator(require_written)]
+Passage = Annotated[str, Field(min_length=1, max_length=65_536), AfterValidator(require_written)]
 Words = Annotated[list[WrittenLine], Field(max_length=100)]
 Passages = Annotated[list[Passage], Field(max_length=MAX_STEPS)]
 Path = Annotated[str, Field(min_length=1, max_length=255), AfterValidator(_path)]
