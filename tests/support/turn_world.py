@@ -33,7 +33,7 @@ from app.turn.agent import BoundAgent
 from app.turn.options import ApprovalDecision, ApprovalOverride, RunTurnOptions, VerifiedAnswer
 from app.turn.reply import answer_executed, answer_settled, replay_reply
 from app.turn.run import run_turn
-from app.turn.transcript import CallMark, LoggedCall, Note, StoredWorker, Transcript
+from app.turn.transcript import CallMark, LoggedCall, Note, StoredWorker, Transcript, TurnSoFar
 from app.turn.worker import Assignment
 from tests.support.turn_journal import MemoryJournal, SteppedClock
 from tests.support.turn_provider import PreparedProvider
@@ -76,7 +76,9 @@ class World:
         self.results: list[TurnResult] = []
         self.asked: dict[str, str] = {}
         self.notes: tuple[Note, ...] = ()
+        # What a lost worker process had counted of the turn that goes on.
         self.steps_in_turn = 0
+        self.so_far = TurnSoFar()
         self.interrupted_attempt: int | None = None
         # What the log knows of open calls beyond what the journal shows, for every one of them.
         self.known_of_calls: dict[str, Any] = {}
@@ -127,6 +129,7 @@ class World:
             notes=self.notes,
             interrupted_attempt=self.interrupted_attempt,
             steps_in_turn=self.steps_in_turn,
+            so_far=self.so_far,
             workers=self._workers(),
         )
 

@@ -11,6 +11,7 @@ from app.log.calls import MessageAssistant
 from app.log.runs import StepDiscarded
 from app.turn.ports import FailureKind, ProviderError
 from app.turn.result import EndedBy
+from app.turn.transcript import TurnSoFar
 from tests.support.turn_provider import called, final, reply, said, thought
 from tests.support.turn_tools import EGRESS, MemoryTool
 from tests.support.turn_world import World
@@ -125,3 +126,14 @@ async def test_an_answer_that_a_lost_worker_left_is_told_as_what_it_was(
     again = await world.turn(max_steps=1)
     assert (again.text, again.ended_by) == ("done", ended_by)
     assert len(world.prepared.requests) == len(replies)
+
+
+@pytest.mark.parametrize(("reprompts", "ended_by"), [(2, EndedBy.ANSWER), (3, EndedBy.DENIAL_CAP)])
+async def test_an_answer_after_as_many_denials_as_are_allowed_is_one(
+    reprompts: int, ended_by: EndedBy
+) -> None:
+    world = World([reply(said("done"))])
+    await world.turn()
+    world.crash(len(world.journal.facts))
+    world.so_far = TurnSoFar(denial_reprompts=reprompts)
+    assert (await world.turn()).ended_by is ended_by
