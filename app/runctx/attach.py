@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
     from app.ids import Identity
-    from app.runctx.disposition import Disposition, DispositionPolicy, Layer, Reason
+    from app.log.attachments import Layer, Reason
+    from app.runctx.disposition import Disposition, DispositionPolicy
     from app.runctx.ports import ArtifactReader, ToolCatalog
     from app.runctx.shapes import ArtifactRef
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Literal, NewType
+from typing import TYPE_CHECKING, Final, NewType
 
 from app.errors import TurngateError
 from app.runctx.mime import media_type
@@ -16,17 +16,10 @@ from app.runctx.mime import media_type
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from app.log.attachments import Layer, Reason
     from app.runctx.ports import ToolCatalog
 
 Disposition = NewType("Disposition", str)
-Layer = Literal["caller_hint", "agent_policy", "runtime_default"]
-Reason = Literal[
-    "inline_unsupported_mime",
-    "unknown_tool",
-    "invalid_disposition",
-    "inline_too_large",
-    "bytes_unavailable",
-]
 
 REF: Final = Disposition("ref")
 INLINE: Final = Disposition("inline")
