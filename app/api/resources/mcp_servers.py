@@ -67,7 +67,7 @@ class RefreshingRoute(PreparedRoute):
 
     @override
     async def prepared(self, request: Request, call: Call) -> object:
-        """The listing."""
+        """The server that was asked, and its listing."""
         return await call.edge.mcp_servers.asked(call.caller, request.path_params["name"])
 
 
@@ -113,9 +113,14 @@ async def get_mcp_server(call: Reading, name: str) -> McpServer:
     scope="tools:write",
     kind=RefreshingRoute,
 )
-async def refresh_mcp_server(call: Writing, name: str, found: Prepared) -> McpServer:
+async def refresh_mcp_server(
+    call: Writing,
+    name: str,  # noqa: ARG001 - it was read before the server was asked
+    heard: Prepared,
+) -> McpServer:
     """Ask the server again; a tool that it defines otherwise now inherits no approval."""
-    refreshed = await call.edge.mcp_servers.refresh(call.tx, call.caller, name, found)
+    asked, found = heard
+    refreshed = await call.edge.mcp_servers.refresh(call.tx, call.caller, asked, found)
     return _server_document(refreshed)
 
 

@@ -73,17 +73,17 @@ class McpServers:
             fault = FieldFault("/name", f"there is a server {server.name!r}; delete it first")
             raise McpInvalid("the name is taken", faults=(fault,))
 
-    async def asked(self, caller: Caller, name: str) -> McpListing:
-        """What the server lists now. Raises NotFound."""
+    async def asked(self, caller: Caller, name: str) -> tuple[McpServerRecord, McpListing]:
+        """The server, and what it lists now. Raises NotFound."""
         async with self._database.session(caller.tenant) as session:
             server = await self.read(session, name)
-        return await self._reach.look(server, limit_s=LOOK_S)
+        return server, await self._reach.look(server, limit_s=LOOK_S)
 
     async def refresh(
-        self, tx: Transaction, caller: Caller, name: str, found: McpListing
+        self, tx: Transaction, caller: Caller, asked: McpServerRecord, found: McpListing
     ) -> McpServerRecord:
-        """Pin what the server was found to list. Raises NotFound."""
-        server = await self.read(tx, name)
+        """Pin what the server that was asked was found to list. Raises NotFound."""
+        server = await self._as_it_is(tx, asked)
         after = pinned(server, found, now=self._clock.now())
         await self._note(tx, McpSaved(resource=_audited(after), by=caller.principal))
         return await self._pinned(tx, server, found)
@@ -148,8 +148,15 @@ class McpServers:
             after = pinned(server, found, now=self._clock.now())
             if after is server or await tx.pin_mcp_server(after):
                 return after
-            server = await self.read(tx, server.name)
+            server = await self._as_it_is(tx, server)
         raise StoreUnavailable("the server's tools are being written by others")
+
+    async def _as_it_is(self, session: Session, asked: McpServerRecord) -> McpServerRecord:
+        """The server that was asked, as it is by now. Raises NotFound, also where a namesake is."""
+        found = await self.read(session, asked.name)
+        if found.reached_by != asked.reached_by:
+            raise NotFound("MCP server")
+        return found
 
     def _record(self, caller: Caller, spec: McpServerSpec) -> McpServerRecord:
         return McpServerRecord(

@@ -5,18 +5,24 @@ It may list the very same tools: what was consented to was a tool of the server 
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from app.service.agents.mcp_servers import McpServers
+from app.service.refusals import NotFound
 from tests.service.grants.granting import Holder
 from tests.support.mcp_house import mcp_house
 from tests.support.mcp_server import ToolServer, tool
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from app.log.records import ApprovalRecord, RunRecord
+    from app.log.servers import McpListing, McpServerRecord
     from app.store.open import Store
+    from app.tools.mcp.connections import McpConnections
     from tests.support.house import Person
     from tests.support.mcp_house import McpHouse
 
@@ -127,3 +133,52 @@ async def test_what_an_older_release_consented_to_serves_as_long_as_its_registra
         assert (await world.house.drive(await alice.run(JOB, **again))).status == "completed"
         await registered_again(world, elsewhere=False)
         assert (await world.house.drive(await alice.run(JOB, **again))).status == "paused"
+
+
+@dataclass
+class Overtaken:
+    """A way to servers that takes long enough for something to happen `meanwhile`."""
+
+    reach: McpConnections
+    meanwhile: Callable[[], Awaitable[None]]
+
+    async def objection(self, server: McpServerRecord) -> tuple[str, str] | None:
+        return await self.reach.objection(server)
+
+    async def look(self, server: McpServerRecord, *, limit_s: float) -> McpListing:
+        found = await self.reach.look(server, limit_s=limit_s)
+        await self.meanwhile()
+        return found
+
+
+async def test_what_a_server_lists_is_not_pinned_as_its_namesake_s(
+    store: Store, tenant: str
+) -> None:
+    """It was removed while it was asked, by a refresh and by a turn that begins."""
+    tools = ToolServer(list(LIST))
+    async with mcp_house(store, tenant, tools) as world:
+
+        async def replaced_meanwhile() -> None:
+            tools.tools = list(LIST)
+            await house.clock.let_pass(1)
+            await registered_again(world, elsewhere=True)
+
+        house, root = world.house, await world.house.person("root")
+        servers = McpServers(
+            database=house.store.database,
+            clock=house.clock,
+            reach=Overtaken(house.reach, replaced_meanwhile),
+        )
+        await world.register()
+        tools.tools = [*LIST, tool("theirs")]
+        asked, found = await servers.asked(root.caller, "box")
+        async with house.store.database.transaction(tenant) as tx:
+            with pytest.raises(NotFound):
+                await servers.refresh(tx, root.caller, asked, found)
+        await removed(world)
+        await world.register()
+        tools.tools = [*LIST, tool("theirs")]
+        assert await servers.fresh(tenant, ["box"]) == []
+        async with house.store.database.session(tenant) as session:
+            there = await servers.read(session, "box")
+    assert sorted(each.name for each in there.tools) == ["news", "pay"]
