@@ -68,8 +68,9 @@ def _leaves(value: JsonValue, pointer: str) -> Iterator[tuple[str, JsonValue]]:
 
 def _constraint(pointer: str, value: JsonValue) -> Constraint:
     """Raises ValueError where there is none."""
-    if isinstance(value, str) and _is_address(value):
-        return Constraint(pointer, "url_prefix", value.partition("?")[0])
+    # What a query says may be to whom, so an address with one stands for itself.
+    if isinstance(value, str) and _is_address(value) and "?" not in value:
+        return Constraint(pointer, "url_prefix", value)
     if isinstance(value, int | float) and not isinstance(value, bool) and not _names(pointer):
         return Constraint(pointer, "range", [min(0, value), max(0, value)])
     return Constraint(pointer, "equals", value)

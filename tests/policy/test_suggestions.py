@@ -41,7 +41,15 @@ class Case:
 
 CASES = [
     Case("an address", {"url": ORDERS}, [BELOW]),
-    Case("its query is left out", {"url": f"{ORDERS}?page=2"}, [BELOW]),
+    Case(
+        "an address with a query stands for itself",
+        {"url": f"{ORDERS}?chat_id=7", "amount": 40},
+        [
+            Constraint("/amount", "range", [0, 40]),
+            Constraint("/url", "equals", f"{ORDERS}?chat_id=7"),
+        ],
+    ),
+    Case("alone it is nothing wider", {"url": f"{ORDERS}?page=2"}, []),
     Case(
         "a number, and who gets it",
         {"to": "ann", "amount": 40},
