@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import date, time
 from enum import Enum, auto
 from typing import TYPE_CHECKING, ClassVar, Final
+from uuid import UUID
 
 from pydantic import BaseModel
 
@@ -140,6 +141,8 @@ def _compact(value: object) -> str:
 def _plain(value: object, depth: int, within: tuple[int, ...]) -> object:
     """A JSON value for any value whatever; `within` are the containers on the way to it."""
     match value:
+        case int() if value.bit_length() > _INT_BITS:
+            return _unserializable(value)
         case None | bool() | int() | str():
             return value if not isinstance(value, str) else without_surrogates(value)
         case float():
@@ -155,10 +158,7 @@ def _container(value: object, depth: int, within: tuple[int, ...]) -> object:
         return _unserializable(value)
     inner = (*within, id(value))
     if (members := _members(value)) is not None:
-        return {
-            without_surrogates(str(key)): _plain(item, depth - 1, inner)
-            for key, item in members.items()
-        }
+        return {_name(key): _plain(item, depth - 1, inner) for key, item in members.items()}
     if isinstance(value, list | tuple):
         return [_plain(item, depth - 1, inner) for item in value]
     if isinstance(value, AbstractSet):
@@ -167,16 +167,32 @@ def _container(value: object, depth: int, within: tuple[int, ...]) -> object:
     return _unserializable(value)
 
 
+# Python writes no integer of more than 4,300 digits.
+_INT_BITS: Final = 14_000
 _NON_FINITE: Final = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
 def _members(value: object) -> Mapping[object, object] | None:
     """The members of what becomes a mapping."""
     if isinstance(value, BaseModel):
-        return {name: getattr(value, name) for name in type(value).model_fields}
+        return _set_of(value, type(value).model_fields)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        return _set_of(value, [field.name for field in dataclasses.fields(value)])
     return value if isinstance(value, Mapping) else None
+
+
+def _set_of(value: object, names: Iterable[str]) -> Mapping[object, object]:
+    """The members of those that are set: one may be declared and not be there."""
+    return {name: getattr(value, name) for name in names if hasattr(value, name)}
+
+
+def _name(key: object) -> str:
+    """The name of a member: a key that is no plain value is named by its rendering."""
+    match key:
+        case bool() | float() | str() | date() | time() | UUID():
+            return without_surrogates(str(key))
+        case _:
+            return _compact(_plain(key, MAX_DEPTH, ()))
 
 
 def _unserializable(value: object) -> dict[str, object]:

@@ -256,7 +256,9 @@ class _Audit:
                 # A seal that does not hold is told as such, and once.
                 self.last_end = self.since_seal = 0
                 sealed = match_model(_Sealed, event.data)
-                return sealed.reason if isinstance(sealed, Refused) else self._seal_problem(sealed)
+                if isinstance(sealed, Refused):
+                    return sealed.reason
+                return self._seal_problem(sealed, at=record.seq)
             case "dispatch.mutated":
                 mutated = match_model(_Mutated, event.data)
                 if isinstance(mutated, Refused):
@@ -287,13 +289,16 @@ class _Audit:
         )
         return f"the mutation is not the service's: {refused.reason}" if refused else None
 
-    def _seal_problem(self, sealed: _Sealed) -> str | None:
+    def _seal_problem(self, sealed: _Sealed, *, at: int) -> str | None:
         root = self.hashes.get(sealed.through_seq)
         if root is None or root.hex() != sealed.root:
             return "the root of the seal is not the hash of its last event"
         start, self.sealed_through = self.sealed_through + 1, sealed.through_seq
         if sealed.from_seq != start or sealed.count != sealed.through_seq - start + 1:
             return "the seal does not follow the one before it"
+        # The place of the seal itself is under no signature: what is put before it is not covered.
+        if sealed.through_seq != at - 1:
+            return "the seal does not reach to the event before it"
         if sealed.kid not in self.seal_keys:
             return "the key of the seal is not in the export"
         seal = Seal(

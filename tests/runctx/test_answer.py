@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -37,6 +37,12 @@ class Point:
 class Shape(BaseModel):
     name: str
     at: date
+
+
+@dataclass(slots=True)
+class Unset:
+    here: int = field(init=False)
+    there: int = 2
 
 
 LOOP: list[Any] = []
@@ -72,6 +78,11 @@ def goal(payload: object) -> AnswerEnvelope:
         (Shape(name="a", at=date(2026, 11, 29)), '{"at":"2026-11-29","name":"a"}'),
         (datetime(2026, 11, 29, 12, tzinfo=UTC), '"2026-11-29T12:00:00+00:00"'),
         ({1: "a"}, '{"1":"a"}'),
+        ({None: "a", True: "b", 2.5: "c"}, '{"2.5":"c","True":"b","null":"a"}'),
+        ({object(): 1}, '{"{\\"unserializable\\":\\"object\\"}":1}'),
+        ({(1, object()): 1}, '{"[1,{\\"unserializable\\":\\"object\\"}]":1}'),
+        ([10**5000], '[{"unserializable":"int"}]'),
+        ({10**5000: 1}, '{"{\\"unserializable\\":\\"int\\"}":1}'),
         ({"b", "a"}, '["a","b"]'),
         ({"n": float("nan"), "i": float("-inf")}, '{"i":"-Infinity","n":"NaN"}'),
         ([float("inf")], '["Infinity"]'),
@@ -79,6 +90,7 @@ def goal(payload: object) -> AnswerEnvelope:
         (LOOP, '[{"unserializable":"list"}]'),
         ([object()], '[{"unserializable":"object"}]'),
         (Point, '{"unserializable":"type"}'),
+        (Unset(), '{"there":2}'),
     ],
 )
 def test_c45_c46_c47_c49_whatever_it_came_to_has_a_text(payload: object, text: str) -> None:

@@ -189,6 +189,13 @@ def _sealed_by_another() -> list[ChainRecord]:
     return _resealed(signature=sign_seal(seal, key=another, kid="seal-1"))
 
 
+def _inserted_before_the_seal() -> list[ChainRecord]:
+    log = list(LOG[:5])
+    append(log, Row("message.assistant", {"content": "FORGED"}))
+    append(log, Row("log.sealed", _SEAL))
+    return log
+
+
 _TAMPERED = (
     Tampered("a body", [replace(LOG[0], body=_OTHER_DATA), *LOG[1:]], [Finding("seq 1", CHAIN)]),
     Tampered("a kind", _said_otherwise(5, type="run.failed"), [Finding("seq 5", CHAIN)]),
@@ -270,6 +277,11 @@ _TAMPERED = (
         "a log rewritten and left without its seals",
         list(_relinked(LOG, 1, _OTHER_DATA)[:5]),
         [Finding("seq 5", "no seal covers this end of a turn")],
+    ),
+    Tampered(
+        "an event put before a seal, and all linked anew",
+        _inserted_before_the_seal(),
+        [Finding("seq 7", "the seal does not reach to the event before it")],
     ),
     Tampered("a seal of the future", _resealed(through_seq=2**62), [Finding("seq 6", _ROOT)]),
     Tampered(

@@ -28,6 +28,15 @@ def log(*rows: Row | int) -> list[ChainRecord]:
     return chained
 
 
+def inserted_before_the_seal() -> list[ChainRecord]:
+    """As somebody writes it who has the database and no key of the service."""
+    chained = log(SAVED)
+    seal = seal_row(chained, 1, NAME)
+    append(chained, DELETED, NAME)
+    append(chained, seal, NAME)
+    return chained
+
+
 def verdict(chained: list[ChainRecord], *, tenant: str = "acme") -> Report:
     header = HEADER.model_copy(update={"conversation_id": NAME, "tenant": tenant})
     report = verify_export(lines(chained, header))
@@ -61,6 +70,11 @@ def test_a_log_as_the_service_writes_it_is_sound(chained: list[ChainRecord], uns
             log(SAVED, 1, DELETED, 2)[:-1],
             [Finding("seq 3", "no seal covers this entry of the tenant's log")],
             id="its last seal cut off",
+        ),
+        pytest.param(
+            inserted_before_the_seal(),
+            [Finding("seq 3", "the seal does not reach to the event before it")],
+            id="an entry put before the seal, and all linked anew",
         ),
         pytest.param(
             [*log(SAVED, 1)[:-1], log(DELETED, 1)[1]],
