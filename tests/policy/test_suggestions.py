@@ -114,6 +114,16 @@ CASES = [
     Case("nothing to widen", {"to": "ann", "subject": "Hello"}, []),
     Case("nothing at all", {}, []),
     Case(
+        "as many parts as are read",
+        {"url": ORDERS, **{f"body{at}": "{}" for at in range(63)}},
+        [BELOW],
+    ),
+    Case(
+        "a text of one line beside an address",
+        {"url": ORDERS, "note": 200 * "x"},
+        [Constraint("/note", "equals", 200 * "x"), BELOW],
+    ),
+    Case(
         "more parts than anybody reads",
         {"url": ORDERS, **{f"body{at}": "{}" for at in range(64)}},
         [],
