@@ -2,12 +2,12 @@
 FROM python:3.11-slim AS build
 WORKDIR /srv/turngate
 RUN python -m venv .venv
-COPY requirements.lock ./
-RUN .venv/bin/pip install --no-cache-dir --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
+COPY requirements.lock requirements-build.lock ./
+RUN .venv/bin/pip install --no-cache-dir --disable-pip-version-check --no-deps --require-hashes -r requirements.lock -r requirements-build.lock
 COPY pyproject.toml README.md LICENSE alembic.ini ./
 COPY alembic alembic
 COPY app app
-RUN .venv/bin/pip install --no-cache-dir --disable-pip-version-check --no-deps -e .
+RUN .venv/bin/pip install --no-cache-dir --disable-pip-version-check --no-deps --no-build-isolation -e .
 
 FROM python:3.11-slim
 # Postgres may run as this user, so the embedded one works here as well.

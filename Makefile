@@ -76,6 +76,7 @@ fmt: install
 
 lock:
 	uv pip compile pyproject.toml --extra s3 --python-version 3.11 --universal --generate-hashes --no-annotate --no-header -o requirements.lock
+	uv pip compile --group build --python-version 3.11 --universal --generate-hashes --no-annotate --no-header -o requirements-build.lock
 	uv pip compile pyproject.toml --group dev --python-version 3.11 --universal --generate-hashes --no-annotate --no-header -o requirements-dev.lock
 	uv pip compile --group tools --python-version 3.11 --universal --generate-hashes --no-annotate --no-header -o requirements-tools.lock
 	cd tests/clients && npm install --package-lock-only --omit-lockfile-registry-resolved

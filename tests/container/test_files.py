@@ -52,6 +52,17 @@ def test_what_is_copied_is_there_and_not_kept_out(name: str) -> None:
     assert not any(fnmatch(name, each) for each in IGNORED if not each.startswith(("!", "*")))
 
 
+def test_nothing_but_what_is_locked_builds_the_project() -> None:
+    """As in the Makefile; pip would fetch the newest build backend otherwise."""
+    editable = [rest for rest in arguments("RUN") if rest.endswith("-e .")]
+    assert len(editable) == 1
+    assert "--no-build-isolation" in editable[0].split()
+    assert "--no-build-isolation" in (ROOT / "Makefile").read_text()
+    backend = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
+    pins = (ROOT / "requirements-build.lock").read_text()
+    assert all(re.search(rf"^{named(each)}==", pins, re.MULTILINE) for each in backend)
+
+
 def test_it_is_installed_from_the_lock_as_make_installs() -> None:
     install = re.search(
         r"pip install (.*) -r requirements-dev.lock", (ROOT / "Makefile").read_text()
