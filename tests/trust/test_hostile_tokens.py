@@ -35,6 +35,7 @@ CLAIMS: dict[str, Any] = {
     "exp": NOW + 600,
 }
 PAYLOAD = compact(CLAIMS)
+OTHER_TENANT = compact(CLAIMS | {"tid": "rival"})
 GOOD = ISSUER.jws(HEAD, PAYLOAD)
 HEAD_PART, PAYLOAD_PART, SIGNATURE_PART = GOOD.split(".")
 PEM = ISSUER.private.public_key().public_bytes(
@@ -145,6 +146,7 @@ SIGNATURE: dict[str, str] = {
     "a P-384 key's": Signer.of(7, ec.SECP384R1()).jws(HEAD, PAYLOAD),
     "a secp256k1 key's": Signer.of(7, ec.SECP256K1()).jws(HEAD, PAYLOAD),
     "another payload's": f"{HEAD_PART}.{b64(compact(CLAIMS | {'sub': 'bob'}))}.{SIGNATURE_PART}",
+    "another tenant's": f"{HEAD_PART}.{b64(OTHER_TENANT)}.{SIGNATURE_PART}",
     "a token within the token": ISSUER.jws(HEAD | {"cty": "JWT"}, GOOD.encode()),
 }
 
@@ -183,3 +185,18 @@ def test_t68_what_was_signed_for_one_purpose_serves_no_other(typ: str) -> None:
     }
     assert taken == {typ}
     assert isinstance(read_signed(GOOD, typ=typ, max_bytes=8192), Refused)
+
+
+@pytest.mark.parametrize(
+    "payload", [PAYLOAD[:-1] + b',"tid":"rival"}', PAYLOAD[:-1] + b',"t\\u0069d":"rival"}']
+)
+def test_no_issuer_can_say_two_tenants_at_once(payload: bytes) -> None:
+    refused = verify(ISSUER.jws(HEAD, payload))
+    assert refused == Refused("expected one JSON object with no member twice")
+
+
+def test_the_tenant_is_the_signed_one_whatever_else_a_token_names() -> None:
+    named = {"tenant": "acme", "tenant_id": "acme", "TID": "acme"}
+    theirs = verify(ISSUER.jws(HEAD | named, compact(CLAIMS | named | {"tid": "rival"})))
+    assert isinstance(theirs, AccessClaims)
+    assert (theirs.tenant, theirs.sub) == ("rival", "alice")

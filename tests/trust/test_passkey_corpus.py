@@ -36,6 +36,13 @@ VERDICTS = {
     "another challenge": "the assertion does not hold",
     "another credential": "the assertion is of another credential",
     "another key": "the assertion does not hold",
+    "replayed": "the assertion does not hold",
+}
+ANOTHER_TEXT = CORPUS["canonical"].replace('"appr_1"', '"appr_2"')
+# Each as it is posted. A replayed one is sound, and was made for another approval.
+WRONG = {
+    **{name: (CORPUS["canonical"], assertion) for name, assertion in CORPUS["wrong"].items()},
+    "replayed": (ANOTHER_TEXT, CORPUS["sound"]["ES256"]),
 }
 
 
@@ -48,8 +55,8 @@ def passkey(algorithm: str) -> Passkey:
     return made.passkey
 
 
-def proof(assertion: dict[str, Any]) -> PasskeyProof:
-    read = read_proof({"canonical": CORPUS["canonical"], "assertion": assertion})
+def proof(assertion: dict[str, Any], canonical: str = CORPUS["canonical"]) -> PasskeyProof:
+    read = read_proof({"canonical": canonical, "assertion": assertion})
     assert isinstance(read, PasskeyProof), read
     return read
 
@@ -70,14 +77,22 @@ def test_a_passkey_of_each_algorithm_signs_no_other_text(algorithm: str) -> None
 
 
 def test_every_wrong_assertion_has_a_verdict() -> None:
-    assert CORPUS["wrong"].keys() == VERDICTS.keys()
+    assert WRONG.keys() == VERDICTS.keys()
 
 
 @pytest.mark.parametrize("name", VERDICTS)
 def test_f128_a_wrong_assertion_is_refused(name: str) -> None:
-    wrong = proof(CORPUS["wrong"][name])
-    refused = verify_proof(wrong, passkey=passkey("ES256"), origins=ORIGINS)
+    canonical, assertion = WRONG[name]
+    refused = verify_proof(proof(assertion, canonical), passkey=passkey("ES256"), origins=ORIGINS)
     assert refused == Refused(VERDICTS[name])
+
+
+def test_f128_a_replay_for_its_own_text_holds_so_its_count_is_what_refuses_it() -> None:
+    """F128: `tests/service/keys/test_assertions.py` says who does."""
+    seen = [proof(CORPUS["sound"]["ES256"]) for _ in range(2)]
+    verdicts = [verify_proof(each, passkey=passkey("ES256"), origins=ORIGINS) for each in seen]
+    assert verdicts == [None, None]
+    assert [each.sign_count for each in seen] == [2, 2]
 
 
 def test_a_later_assertion_has_a_higher_count_so_an_old_one_is_told_apart() -> None:
