@@ -1,15 +1,16 @@
 """What a log has asked and what people signed, held against each other event by event.
 
 Three rules: a request shows the arguments whose digest it names; a decision is signed with a key of
-its approver and bound to the request that stands before it; nothing starts under a decision that is
-not about just this call with just these arguments, nor under a session approval of another tool.
+its approver, by a passkey where its request asks for one, and bound to the request that stands
+before it; nothing starts under a decision that is not about just this call with just these
+arguments, nor under a session approval of another tool.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict
 
@@ -49,6 +50,8 @@ class _Risk(_Facts):
 
 class _Required(_Facts):
     count: int
+    # A request that names none asks for no more than the weakest.
+    assurance: Literal["channel", "key", "passkey"] = "channel"
 
 
 class _Requested(_Facts):
@@ -190,7 +193,7 @@ class Evidence:
         request = self._requests.get(decided.approval_id)
         if request is None:
             return "no sound approval.requested for this decision stands before it"
-        payload = self._verified(decided, private)
+        payload = self._verified(decided, private, required=request.required)
         if isinstance(payload, str):
             return payload
         if pointer := binding_mismatch(payload, request.binding(self.tenant)):
@@ -201,7 +204,9 @@ class Evidence:
         self._approvals[payload.approval_id].take(payload, effective)
         return None
 
-    def _verified(self, decided: _Decided, private: bytes | None) -> DecisionPayload | str:
+    def _verified(
+        self, decided: _Decided, private: bytes | None, *, required: _Required
+    ) -> DecisionPayload | str:
         read = read_evidence(private or b"")
         if isinstance(read, Malformed):
             return f"the signed bytes are no decision: {read.detail}"
@@ -214,6 +219,9 @@ class Evidence:
             return verified.reason
         if verified.assurance != decided.assurance:
             return f"assurance {decided.assurance!r} is not what the signed bytes give"
+        # Whatever is verified here is signed by a key at least.
+        if required.assurance == "passkey" != verified.assurance:
+            return f"approval.requested asks for a passkey, and assurance is {verified.assurance!r}"
         return verified.payload
 
     def _by_key(self, decided: _Decided, read: ReadDecision) -> VerifiedDecision | Refused:

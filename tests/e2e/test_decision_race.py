@@ -1,4 +1,4 @@
-"""Fifty decisions at once on one approval, from two processes, by keys and passkeys (F15)."""
+"""Fifty decisions at once on an approval, at two processes, by keys and by passkeys too (F15)."""
 
 from __future__ import annotations
 
@@ -108,12 +108,12 @@ class Approver:
 
 
 async def race(
-    who: Approver, approval: str, verdicts: list[str]
+    who: Approver, approval: str, verdicts: list[str], *, keys_only: bool
 ) -> list[tuple[str, httpx.Response]]:
-    """All verdicts at once, by key and passkey in turn, at one process and the other in turn."""
+    """All verdicts at once, at one process and the other in turn; so are key and passkey."""
     bodies = await asyncio.gather(
         *(
-            who.decision(approval, verdict, by_key=number // 2 % 2 == 0)
+            who.decision(approval, verdict, by_key=keys_only or number // 2 % 2 == 0)
             for number, verdict in enumerate(verdicts)
         )
     )
@@ -126,9 +126,10 @@ async def race(
     return list(zip(verdicts, answers, strict=True))
 
 
+@pytest.mark.parametrize("keys_only", [False, True], ids=["keys-and-passkeys", "keys"])
 @pytest.mark.parametrize("others", ["deny", "approve"])
 async def test_t71_of_fifty_decisions_at_once_one_is_kept(
-    houses: tuple[Place, list[str]], others: str
+    houses: tuple[Place, list[str]], others: str, *, keys_only: bool
 ) -> None:
     """T71: the rest are the same again or told who won; the tool runs once, or not at all."""
     place, addresses = houses
@@ -151,7 +152,8 @@ async def test_t71_of_fifty_decisions_at_once_one_is_kept(
         program = f"call files_write {json.dumps({'path': 'a', 'content': 'x'})}\n---\nsay ok"
         run = (await who.post("/v1/runs", {"agent": sub, "input": program}))["id"]
         approval = await who.waiting(run)
-        answers = await race(who, approval, ["approve", others] * (DECISIONS // 2))
+        verdicts = ["approve", others] * (DECISIONS // 2)
+        answers = await race(who, approval, verdicts, keys_only=keys_only)
         events = await who.ended(run)
     [winner] = {verdict for verdict, answer in answers if persisted(answer)}
     assert sum(persisted(answer) for _, answer in answers) == 1

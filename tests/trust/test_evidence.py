@@ -237,11 +237,11 @@ PASSKEY = Authenticator.of(11)
 BY_PASSKEY = DECIDED | {"assurance": "passkey", "key_id": "passkey_1"}
 
 
-def with_passkey(principal: str = "alice") -> Evidence:
+def with_passkey(principal: str = "alice", **changed: Any) -> Evidence:
     """Evidence that has seen the request, and brings a passkey."""
     registered = Passkey(PASSKEY.credential_id, PASSKEY.cose(), RP_ID)
     log = Evidence("acme", {}, {"passkey_1": ApproverPasskey(registered, principal)})
-    assert log.problem("approval.requested", REQUESTED, None) is None
+    assert log.problem("approval.requested", REQUESTED | changed, None) is None
     return log
 
 
@@ -253,6 +253,38 @@ def test_a_decision_by_passkey_is_verified_again_from_its_bytes() -> None:
     log = with_passkey()
     assert decide_by_passkey(log, BY_PASSKEY, PASSKEY.sign(compact(SIGNED))) is None
     assert log.problem("tool.started", STARTED, None) is None
+
+
+def test_a_key_where_the_request_asks_for_a_passkey_is_found() -> None:
+    log = asked(required={"count": 1, "assurance": "passkey"})
+    problem = decide(log, DECIDED, SIGNED)
+    assert problem == "approval.requested asks for a passkey, and assurance is 'key'"
+    assert log.problem("tool.started", STARTED, None) == TOO_FEW
+
+
+@pytest.mark.parametrize(
+    "required",
+    [{"assurance": "passkey"}, {"assurance": "key"}, {"assurance": "channel"}, {}],
+    ids=str,
+)
+def test_a_passkey_is_as_much_as_any_request_asks_for(required: dict[str, str]) -> None:
+    log = with_passkey(required={"count": 1} | required)
+    assert decide_by_passkey(log, BY_PASSKEY, PASSKEY.sign(compact(SIGNED))) is None
+    assert log.problem("tool.started", STARTED, None) is None
+
+
+@pytest.mark.parametrize("required", [{"assurance": "channel"}, {}], ids=str)
+def test_a_key_is_enough_where_less_or_nothing_is_asked_for(required: dict[str, str]) -> None:
+    log = asked(required={"count": 1} | required)
+    assert decide(log, DECIDED, SIGNED) is None
+    assert log.problem("tool.started", STARTED, None) is None
+
+
+def test_a_request_for_an_unknown_assurance_is_found() -> None:
+    required = {"count": 1, "assurance": "oath"}
+    problem = evidence().problem("approval.requested", REQUESTED | {"required": required}, None)
+    assert problem is not None
+    assert problem.startswith("/required/assurance: Input should be")
 
 
 def test_a_decision_by_passkey_that_was_told_or_signed_otherwise_is_found() -> None:

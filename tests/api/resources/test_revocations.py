@@ -39,7 +39,7 @@ async def status(streaming: Served, token: str) -> int:
         return (await http.get("/v1/conversations")).status_code
 
 
-async def test_it_is_known_within_five_seconds() -> None:
+async def test_each_process_looks_more_often_than_every_five_seconds() -> None:
     assert POLL_S < 5
 
 
