@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import fields, is_dataclass
-from pathlib import Path
+from dataclasses import fields
 from typing import Any, Final
 
 import orjson
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import BaseModel
 
-from app.engine.messages import AssistantMessage, AssistantText, Message, UserMessage
 from app.policy.grants import RememberedGrant, SessionApproval
 from app.turn.options import ApprovalOverride, Identity, RunTurnOptions, VerifiedAnswer
 from app.turn.ports import CacheHint, DispatchMutation
+from app.turn.result import EndedBy
 from tests.support.turn_journal import KeptStream
-from tests.support.turn_provider import called, reply, said, thought
-from tests.support.turn_tools import POST, MemoryTool
-from tests.support.turn_world import World
-from tests.turn.test_properties import ANSWERS, REPLIES, drive, world_of
-
-GOLDEN: Final = Path(__file__).parents[1] / "golden" / "plain_turn.jsonl"
+from tests.support.turn_tools import POST
+from tests.turn.plain_runs import GOLDEN, Script, bytes_of, corpus, played, script_by
 
 # Every feature as turn.md 2.2 has it when it is off.
 OFF: Final[dict[str, Any]] = {
@@ -86,11 +79,10 @@ IDLE: Final[dict[str, dict[str, Any]]] = {
         ]
     },
 }
-# What drives the generated runs needs the decisions and the clock itself.
-CHOICES: Final = (
-    *({name: value} for name, value in OFF.items() if name not in {"approval_decisions", "clock"}),
-    *IDLE.values(),
-)
+# What drives the generated runs brings the decisions and the clock itself.
+SWITCHED_OFF: Final = {
+    name: value for name, value in OFF.items() if name not in {"approval_decisions", "clock"}
+}
 
 
 def test_a_default_options_object_has_every_feature_off() -> None:
@@ -98,62 +90,57 @@ def test_a_default_options_object_has_every_feature_off() -> None:
     assert {item.name: getattr(options, item.name) for item in fields(options)} == OFF
 
 
-@settings(max_examples=150, deadline=None)
-@given(replies=REPLIES, answers=ANSWERS, more=st.sampled_from(CHOICES))
-def test_i16_what_is_off_or_idle_changes_no_byte(
-    replies: list[list[tuple[str, str]]], answers: list[str], more: dict[str, Any]
+@st.composite
+def scripts(draw: st.DrawFn) -> Script:
+    """A run of the kind the corpus is made of, chosen by hypothesis."""
+    return script_by(lambda among: draw(st.sampled_from(among)))
+
+
+@settings(max_examples=100, deadline=None)
+@given(script=scripts())
+def test_i16_default_options_and_every_feature_switched_off_give_the_same_bytes(
+    script: Script,
 ) -> None:
-    plain, other = world_of(replies), world_of(replies)
-    asyncio.run(drive(plain, answers))
-    asyncio.run(drive(other, answers, **more))
-    assert seen(other) == seen(plain)
-    assert other.run.dump_json() == plain.run.dump_json()
+    """T7."""
+    plain = bytes_of(asyncio.run(played(script)))
+    assert bytes_of(asyncio.run(played(script, **SWITCHED_OFF))) == plain
 
 
-@pytest.mark.parametrize("more", IDLE.values(), ids=IDLE)
-async def test_t7_a_plain_turn_is_byte_for_byte_what_it_was(more: dict[str, Any]) -> None:
-    """The file says what a model was sent and what the log got when no feature was thought of."""
-    earlier: list[Message] = [
-        UserMessage.of_text("before"),
-        AssistantMessage(content=(AssistantText(text="yes?"),)),
-    ]
-    world = World(
-        [
-            reply(thought("hm"), said("Let me look."), called("c1", "read", {"path": "a"})),
-            reply(said("It says so.")),
-        ],
-        MemoryTool("read"),
-        MemoryTool("post", POST, asks=True),
-        history=earlier,
-    )
-    await world.turn(**more)
-    assert seen(world) == GOLDEN.read_bytes().splitlines()
+@settings(max_examples=150, deadline=None)
+@given(script=scripts(), more=st.sampled_from(list(IDLE.values())))
+def test_i16_what_is_idle_changes_no_byte(script: Script, more: dict[str, Any]) -> None:
+    plain = bytes_of(asyncio.run(played(script)))
+    assert bytes_of(asyncio.run(played(script, **more))) == plain
 
 
-def seen(world: World) -> list[bytes]:
-    """What leaves the turns, a line each: the requests, the results, what the log got at once.
+def test_t7_plain_turns_are_byte_for_byte_what_they_were() -> None:
+    """The file says what models were sent, what turns returned and what the log got.
 
-    A member that has its default is left out, so a feature that comes later adds nothing.
+    If it is to change, `python -m tests.turn.plain_runs` writes it again; the change is the review.
     """
-    commits = [
-        [[fact.payload.TYPE, fact.payload, fact.step, fact.trust, fact.private] for fact in commit]
-        for commit in world.journal.commits
-    ]
-    lines = [*world.prepared.requests, *world.results, *commits]
-    option = orjson.OPT_PASSTHROUGH_DATACLASS
-    return [orjson.dumps(line, default=_plain, option=option) for line in lines]
+    assert list(corpus()) == GOLDEN.read_bytes().splitlines()
 
 
-def _plain(value: object) -> object:
-    match value:
-        case BaseModel():
-            return value.model_dump(mode="json", exclude_defaults=True)
-        case frozenset():
-            return sorted(value)
-        case bytes():
-            return value.decode()
-        case _ if is_dataclass(value):
-            members = {item.name: (item, getattr(value, item.name)) for item in fields(value)}
-            return {name: own for name, (item, own) in members.items() if own != item.default}
-        case _:
-            raise TypeError(type(value).__name__)
+def test_the_corpus_has_turns_of_every_plain_kind() -> None:
+    lines = [orjson.loads(line) for line in GOLDEN.read_bytes().splitlines()]
+    results = [line["result"] for line in lines if "result" in line]
+    assert len(results) >= 50
+    assert {result["ended_by"] for result in results} == set(EndedBy)
+    assert {(result["failure"] or {}).get("kind") for result in results} == {None, "auth", "other"}
+    assert any((result["mid_stream_failure"] or {}).get("had_text") for result in results)
+
+    facts = [fact for line in lines if "commit" in line for fact in line["commit"]]
+    assert {data["outcome"] for type_, _, _, data, _ in facts if type_ == "tool.settled"} == {
+        *("unknown_tool", "malformed_arguments", "invalid_arguments", "denied_by_policy"),
+        *("denied", "expired"),
+    }
+    assert {type_ for type_, *_ in facts} == {
+        *("step.started", "message.assistant", "step.completed"),
+        *("call.gated", "tool.started", "tool.completed", "tool.failed", "tool.settled"),
+    }
+
+    requests = [line["request"] for line in lines if "request" in line]
+    assert any(request.get("calls_allowed") is False for request in requests), "no closing"
+    told = GOLDEN.read_text()
+    for part in ('"type":"reasoning"', "The approver changed this call", '"Only this once."'):
+        assert part in told
