@@ -13,7 +13,12 @@ import structlog
 from app.engine.output_schema import CompiledSchema
 from app.errors import TurngateError
 from app.policy.taint import Trust
-from app.runctx.attach import InputOptions, resolve_input_artifacts
+from app.runctx.attach import (
+    INLINE_MAX_BYTES,
+    INLINE_TOTAL_MAX_BYTES,
+    InputOptions,
+    resolve_input_artifacts,
+)
 from app.runctx.caller_memory import compose_caller_memory
 from app.runctx.context import ContextFacts, RunContext
 from app.runctx.fetch import fetch_memory_blocks
@@ -25,9 +30,11 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from pydantic import JsonValue
-    from structlog.typing import FilteringBoundLogger
+    from structlog.typing import FilteringBoundLogger as Logger
 
     from app.ids import Identity
+    from app.runctx.attach import ResolvedInputs
+    from app.runctx.disposition import Disposition, DispositionPolicy
     from app.runctx.memory import MemoryBlocks
     from app.runctx.ports import MemoryStore, SessionFiles, ToolCatalog
     from app.runctx.skill_reader import RunSkills
@@ -49,23 +56,27 @@ class Sources:
     skills: RunSkills | None = None
     tools: ToolCatalog | None = None
     artifacts: SessionFiles | None = None
-    logger: FilteringBoundLogger | None = None
+    logger: Logger | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunContextOptions:
     """What one run brings along. `already_visible` are user messages that are replayed anyhow.
 
-    `manifest`: the session's files are listed, if there is a store of them. Without
+    What the agent says is here as well: how far callers are trusted, how many bytes go along
+    inline, and whether the session's files are listed, if there is a store of them. Without
     `granted_scopes` every tool of the catalogue is shown.
     """
 
+    artifact_ids: Sequence[str] = ()
+    hints: Mapping[str, Disposition] | None = None
+    policy: DispositionPolicy | None = None
+    inline_max_bytes: int = INLINE_MAX_BYTES
+    inline_total_max_bytes: int = INLINE_TOTAL_MAX_BYTES
+    manifest: bool = True
     caller_memory: bytes | str | None = None
     caller_memory_trust: Trust = Trust.QUARANTINED_CONTENT
     already_visible: Collection[str] = ()
-    artifact_ids: Sequence[str] = ()
-    inputs: InputOptions | None = None
-    manifest: bool = True
     granted_scopes: Collection[str] | None = None
     output_schema: Mapping[str, object] | None = None
     budget: Mapping[str, JsonValue] | None = None
@@ -96,13 +107,7 @@ async def new_run_context(
     memory = compose_caller_memory(
         fetched.blocks, given.caller_memory, trust=given.caller_memory_trust
     )
-    inputs = await resolve_input_artifacts(
-        sources.artifacts,
-        identity,
-        ids=given.artifact_ids,
-        options=given.inputs or InputOptions(catalog=sources.tools),
-        logger=sources.logger,
-    )
+    inputs = await _inputs(sources, identity, given)
     tools = None if sources.tools is None else sources.tools.schemas(given.granted_scopes)
     return RunContext(
         identity=identity,
@@ -152,9 +157,25 @@ async def _skills(sources: Sources, identity: Identity) -> list[JsonValue] | Non
     return project_skills_directory(views)
 
 
+async def _inputs(sources: Sources, identity: Identity, given: RunContextOptions) -> ResolvedInputs:
+    return await resolve_input_artifacts(
+        sources.artifacts,
+        identity,
+        ids=given.artifact_ids,
+        options=InputOptions(
+            hints=given.hints,
+            policy=given.policy,
+            catalog=sources.tools,
+            inline_max_bytes=given.inline_max_bytes,
+            inline_total_max_bytes=given.inline_total_max_bytes,
+        ),
+        logger=sources.logger,
+    )
+
+
 async def _manifest(sources: Sources, identity: Identity) -> list[JsonValue] | None:
     """The session's files as rows; a list that cannot be had costs the run nothing else."""
-    told: FilteringBoundLogger = sources.logger or log
+    told: Logger = sources.logger or log
     if sources.artifacts is None:
         told.warning("manifest.unavailable", run=identity.run, error="store_missing")
         return None

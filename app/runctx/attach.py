@@ -28,7 +28,7 @@ from app.runctx.text import without_surrogates
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from structlog.typing import FilteringBoundLogger
+    from structlog.typing import FilteringBoundLogger as Logger
 
     from app.ids import Identity
     from app.log.attachments import Layer, Reason
@@ -93,12 +93,12 @@ async def resolve_input_artifacts(
     *,
     ids: Sequence[str] | None,
     options: InputOptions | None = None,
-    logger: FilteringBoundLogger | None = None,
+    logger: Logger | None = None,
 ) -> ResolvedInputs:
     """The attachments in their order, repeated ids once. Raises IdentityRequired alone."""
     if not ids:
         return ResolvedInputs()
-    told: FilteringBoundLogger = logger or log
+    told: Logger = logger or log
     require_whole(identity, told)
     wanted = tuple(dict.fromkeys(ids))
     if store is None:
@@ -111,7 +111,7 @@ async def resolve_input_artifacts(
     return ResolvedInputs(resolver.views, tuple(resolver.facts), highest(reaching))
 
 
-def require_whole(identity: Identity, told: FilteringBoundLogger = log) -> None:
+def require_whole(identity: Identity, told: Logger = log) -> None:
     """Raise IdentityRequired, with its notice, for who is not told apart from everybody else."""
     try:
         identity.require()
@@ -139,7 +139,7 @@ class _Resolver:
         store: ArtifactReader,
         identity: Identity,
         options: InputOptions,
-        told: FilteringBoundLogger,
+        told: Logger,
     ) -> None:
         self._store = store
         self._run = identity.run

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from app.engine.messages import SystemMessage
 from app.runctx.caller_memory import CALLER_SUPPLIED
-from app.runctx.text import prompt_json
+from app.runctx.text import block_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from pydantic import JsonValue
 
+    from app.engine.messages import Message
     from app.runctx.context import RunContext
     from app.runctx.memory import MemoryBlocks
 
@@ -51,9 +53,9 @@ _TAINTED_RULE: Final = (
 )
 
 
-def render_blocks(context: RunContext) -> tuple[str, ...]:
-    """The texts of the blocks there are, in their order. Raises PromptBlockUnserializable."""
-    return tuple(_blocks(context))
+def render_blocks(context: RunContext) -> list[Message]:
+    """The blocks there are, in their order. Raises PromptBlockUnserializable."""
+    return [SystemMessage(text=block) for block in _blocks(context)]
 
 
 def compacted_history_block(content: JsonValue, *, is_tainted: bool) -> str:
@@ -105,6 +107,6 @@ def _is_marked(tier: JsonValue) -> bool:
 
 def _block(name: str, rules: Sequence[str], content: JsonValue, after: Sequence[str] = ()) -> str:
     inner = f"{name}_json"
-    body = prompt_json(content, block=name)
+    body = block_json(name, content)
     lines = (f"<{name}>", *rules, f"<{inner}>", body, f"</{inner}>", *after, f"</{name}>")
     return "\n".join(lines)

@@ -41,9 +41,9 @@ class Degradation:
     """A choice that was not honoured: what it was, what it became, and why."""
 
     from_: str
+    to: Disposition = field(default=REF, init=False)
     reason: Reason
     tool: str | None = None
-    to: Disposition = REF
 
 
 @dataclass(frozen=True, slots=True)

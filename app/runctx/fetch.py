@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Container, Iterable
 
     from pydantic import JsonValue
-    from structlog.typing import FilteringBoundLogger
+    from structlog.typing import FilteringBoundLogger as Logger
 
     from app.ids import Identity
     from app.runctx.memory import (
@@ -49,13 +49,13 @@ async def fetch_memory_blocks(
     query: str,
     recall: RecallSettings,
     already_visible: Collection[str] = (),
-    logger: FilteringBoundLogger | None = None,
+    logger: Logger | None = None,
 ) -> MemoryFetch:
     """The window, the summary and what was recalled. Raises IdentityRequired and the store's own.
 
     `already_visible` are user messages that the model is shown anyhow.
     """
-    told: FilteringBoundLogger = logger or log
+    told: Logger = logger or log
     scope = _scope(identity, told)
     patch = await store.get_llm_context(scope)
     base = project_memory_blocks(patch)
@@ -170,7 +170,7 @@ class _Sieve:
             shown["trust"] = turn.trust.wire
         if turn.session != self.session:
             shown["other_session"] = True
-        return _Entry(turn, shown, len(prompt_json(shown, block="recalled_turns").encode()))
+        return _Entry(turn, shown, len(prompt_json(shown).encode()))
 
 
 def _joined(base: MemoryBlocks | None, kept: list[_Entry]) -> MemoryBlocks | None:
@@ -192,7 +192,7 @@ def _is_capped(text: str) -> bool:
     return len(without_surrogates(text).encode()) > MAX_TEXT_BYTES
 
 
-def _scope(identity: Identity, told: FilteringBoundLogger) -> Identity:
+def _scope(identity: Identity, told: Logger) -> Identity:
     """Who remembers. A run is emptied here: a full identity would name another slot."""
     try:
         identity.require()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from app.runctx.disposition import PROVIDER_NATIVE, REF, is_image, tool_of
 from app.runctx.mime import media_type
-from app.runctx.text import prompt_json
+from app.runctx.text import block_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -76,7 +76,7 @@ def text_stub(view: InputArtifactView, catalog: ToolCatalog | None) -> str:
         told["hash"] = view.sha256
     if (tool := _fetching_tool(view, catalog)) is not None:
         told["fetch"] = {"tool": tool, "id": view.id}
-    return f"{STUB_TITLE}\n{prompt_json(told, block=_BLOCK)}"
+    return f"{STUB_TITLE}\n{block_json(_BLOCK, told)}"
 
 
 def _fetching_tool(view: InputArtifactView, catalog: ToolCatalog | None) -> str | None:

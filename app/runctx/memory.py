@@ -209,7 +209,8 @@ class RecallReport:
 class MemoryFetch:
     """The blocks of a run's memory, and what recall did.
 
-    `unfolded_turns` are shown in neither window nor summary, and may be found by recall alone.
+    `unfolded_turns` is the patch's own: `context.assembled` states it, and neither blocks nor
+    report have a place for it.
     """
 
     blocks: MemoryBlocks | None

@@ -104,7 +104,10 @@ class MemoryStore(Protocol):
         ...
 
     async def add_late_turn(self, identity: Identity, turn: ConversationTurn) -> TurnWritten:
-        """Store one that should have been before, in its place in time as far as that can be."""
+        """Store one that should have been before, in its place in time as far as that can be.
+
+        `add_turn` would make it the newest, and an old exchange would end the window.
+        """
         ...
 
     async def get_llm_context(self, identity: Identity) -> LLMContextPatch: ...

@@ -28,8 +28,13 @@ class _Defect(ValueError):
     """Where the value is not JSON, as a pointer."""
 
 
-def prompt_json(value: object, *, block: str) -> str:
+def prompt_json(value: JsonValue) -> str:
     """Compact JSON with sorted keys, `</` written `<\\/`. Raises PromptBlockUnserializable."""
+    return block_json("the value", value)
+
+
+def block_json(block: str, value: JsonValue) -> str:
+    """The prompt JSON of what one block shows. Raises PromptBlockUnserializable, which names it."""
     try:
         sound = _sound(value, "", 1)
     except _Defect as defect:

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
+from app.engine.messages import SystemMessage
 from app.policy.taint import Trust
 from app.runctx.blocks import compacted_history_block, render_blocks
 from app.runctx.context import RunContext
 from app.runctx.memory import MemoryBlocks
-from app.runctx.text import PromptBlockUnserializable, prompt_json
+from app.runctx.text import PromptBlockUnserializable, block_json, prompt_json
 from tests.runctx.remembered import ALICE, NOON
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -31,7 +32,9 @@ CLEAN, TAINTED = Trust.TRUSTED_USER, Trust.QUARANTINED_CONTENT
 
 
 def rendered(**parts: Any) -> tuple[str, ...]:
-    return render_blocks(RunContext(identity=ALICE, query="q", goal="q", at=NOON, **parts))
+    messages = render_blocks(RunContext(identity=ALICE, query="q", goal="q", at=NOON, **parts))
+    assert {message.role for message in messages} <= {"system"}
+    return tuple(message.text for message in messages if isinstance(message, SystemMessage))
 
 
 def memory(external: Any, conversation: Any, trust: Trust = CLEAN) -> tuple[str, ...]:
@@ -134,8 +137,8 @@ def test_c152_twenty_files_are_listed_and_the_rest_counted() -> None:
 
 def test_json_for_a_prompt_is_sorted_compact_and_keeps_what_is_not_ascii() -> None:
     """C150."""
-    assert prompt_json({"b": [1, 2.5, None], "a": "é<"}, block="x") == '{"a":"é<","b":[1,2.5,null]}'
-    assert prompt_json("a\ud800b", block="x") == '"a\ufffdb"'
+    assert prompt_json({"b": [1, 2.5, None], "a": "é<"}) == '{"a":"é<","b":[1,2.5,null]}'
+    assert prompt_json("a\ud800b") == '"a\ufffdb"'
 
 
 def nested(depth: int) -> list[Any]:
@@ -163,12 +166,15 @@ def circular() -> list[Any]:
     ],
     ids=["nan", "infinity", "key", "object", "too deep", "cycle"],
 )
-def test_what_is_no_json_is_refused_with_its_place(value: object, pointer: str) -> None:
+def test_what_is_no_json_is_refused_with_its_place(value: Any, pointer: str) -> None:
     """C149."""
     with pytest.raises(PromptBlockUnserializable) as caught:
-        prompt_json(value, block="skills_context")
+        block_json("skills_context", value)
     assert str(caught.value) == f"skills_context holds no JSON at {pointer}"
+    with pytest.raises(PromptBlockUnserializable) as caught:
+        prompt_json(value)
+    assert str(caught.value) == f"the value holds no JSON at {pointer}"
 
 
 def test_nesting_of_64_is_json() -> None:
-    assert prompt_json(nested(64), block="x") == "[" * 64 + "]" * 64
+    assert prompt_json(nested(64)) == "[" * 64 + "]" * 64

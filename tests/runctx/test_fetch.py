@@ -37,9 +37,7 @@ async def test_c1_without_recall_there_is_the_projection_of_the_patch_alone() ->
     assert blocks is not None
     assert projected is not None
     assert blocks.external is None
-    assert prompt_json(blocks.conversation, block="x") == prompt_json(
-        projected.conversation, block="x"
-    )
+    assert prompt_json(blocks.conversation) == prompt_json(projected.conversation)
     assert fetch.report == RecallReport(requested=False)
 
 
@@ -121,7 +119,7 @@ async def test_c12_a_hundred_sessions_at_once_see_their_own_turns() -> None:
     for one, fetch in zip(people, fetches, strict=True):
         assert [entry["user"] for entry in recalled(fetch)] == [f"older about {one.session}"]
         assert fetch.blocks is not None
-        assert prompt_json(fetch.blocks.conversation, block="x").count(f'about {one.session}"') == 1
+        assert prompt_json(fetch.blocks.conversation).count(f'about {one.session}"') == 1
     assert asyncio.all_tasks() == before
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import orjson
 
 from app.engine.arguments import sha256_hex
+from app.engine.messages import SystemMessage
 from app.errors import LeaseLost, StoreUnavailable, TurngateError
 from app.log.envelope import NewEvent
 from app.log.runs import ContextAssembled, RecallFacts
@@ -22,13 +23,21 @@ from app.runctx.blocks import render_blocks
 from app.runctx.caller_memory import CallerMemoryInvalid, CallerMemoryTierShape
 from app.runctx.skill import SKILL_TOOLS
 from app.runctx.text import PromptBlockUnserializable
-from app.service.context.attachments import input_options, kept_views, skipped, trust_of, views_kept
+from app.service.context.attachments import (
+    RunTools,
+    hints_of,
+    kept_views,
+    skipped,
+    trust_of,
+    views_kept,
+)
 from app.service.context.compaction import kept_summary, summary_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
     from datetime import datetime
 
+    from app.engine.messages import Message
     from app.ids import Identity
     from app.log.envelope import Event
     from app.runctx.context import ContextFacts, RunContext
@@ -115,7 +124,7 @@ async def assemble(bound: Bound, beginning: Beginning, files: SessionFiles) -> K
         raise CannotStart("the agent remembers, and this process has no memory")
     try:
         context = await _context(bound, beginning, files)
-        blocks = render_blocks(context)
+        blocks = _texts(render_blocks(context))
     except (StoreUnavailable, LeaseLost):
         raise
     except (CallerMemoryInvalid, CallerMemoryTierShape, PromptBlockUnserializable) as error:
@@ -185,11 +194,13 @@ _RECALL_FACTS = RecallFacts.model_fields
 
 
 async def _context(bound: Bound, beginning: Beginning, files: SessionFiles) -> RunContext:
+    attachments = bound.spec.attachments_policy
     return await new_run_context(
         Sources(
             memory=bound.memory,
             recall=bound.spec.memory.recall,
             skills=bound.skills if _wants_directory(bound) else None,
+            tools=RunTools(bound),
             artifacts=files,
         ),
         beginning.identity,
@@ -202,10 +213,18 @@ async def _context(bound: Bound, beginning: Beginning, files: SessionFiles) -> R
             ),
             already_visible=beginning.replayed,
             artifact_ids=[one["artifact_id"] for one in beginning.attached],
-            inputs=input_options(bound, beginning.attached),
-            manifest=bound.spec.attachments_policy.manifest,
+            hints=hints_of(beginning.attached),
+            policy=attachments.policy,
+            inline_max_bytes=attachments.inline_max_bytes,
+            inline_total_max_bytes=attachments.inline_total_max_bytes,
+            manifest=attachments.manifest,
         ),
     )
+
+
+def _texts(blocks: Sequence[Message]) -> tuple[str, ...]:
+    """What is kept of blocks: their text, for every one is a system's message."""
+    return tuple(block.text for block in blocks if isinstance(block, SystemMessage))
 
 
 def _wants_directory(bound: Bound) -> bool:

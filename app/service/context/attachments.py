@@ -21,7 +21,6 @@ from app.log.envelope import NewEvent
 from app.log.queries import Page
 from app.policy.taint import Trust, highest
 from app.runctx.attach import (
-    InputOptions,
     InputResolved,
     InputSkipped,
     reaches_model,
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
 
     from app.engine.messages import UserContent
     from app.ids import Identity
+    from app.runctx.disposition import Disposition
     from app.runctx.input_parts import Part
     from app.runctx.ports import ArtifactReader, ToolCatalog
     from app.runctx.shapes import ArtifactRef
@@ -120,19 +120,12 @@ class RunTools:
         return _READS_TEXT if is_textual and _READS_TEXT in self.bound.spec.tools else None
 
 
-def input_options(bound: Bound, attached: Sequence[Mapping[str, Any]]) -> InputOptions:
-    """What the callers of a run asked for, what its agent says, and how much may go along."""
+def hints_of(attached: Sequence[Mapping[str, Any]]) -> dict[str, Disposition] | None:
+    """What the callers of a run asked for, by artifact; of one named twice the first counts."""
     hints: dict[str, str] = {}
     for one in attached:
         hints.setdefault(one["artifact_id"], one.get("disposition") or "")
-    member = bound.spec.attachments_policy
-    return InputOptions(
-        hints=disposition_hints(hints),
-        policy=member.policy,
-        catalog=RunTools(bound),
-        inline_max_bytes=member.inline_max_bytes,
-        inline_total_max_bytes=member.inline_total_max_bytes,
-    )
+    return disposition_hints(hints)
 
 
 def attachment_events(
