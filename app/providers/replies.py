@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 SEARCHED: Final = {"type": "web_search_call"}
 _INVENTED_ID: Final = "pyd_ai_"  # pydantic-ai's own random id for a call that came without one.
+# What only a stream says that came to its end: why, that it refuses, that the prompt is blocked.
+_END_SIGNS: Final = frozenset({"finish_reason", "refusal", "block_reason"})
 _FINISH_KINDS: Final[dict[str | None, FinishKind]] = {
     "stop": "stop",
     "length": "length",
@@ -75,7 +77,7 @@ class ReplyReader:
         """What is only known at the end. Raises ProviderError if the stream was cut."""
         details = response.provider_details or {}
         refusal = details.get("refusal")
-        if "finish_reason" not in details and refusal is None:
+        if _END_SIGNS.isdisjoint(details):
             raise truncated(self._vendor)
         if refusal is not None and not any(
             isinstance(part, wire.TextPart) for part in response.parts
@@ -175,7 +177,8 @@ def _usage_of(usage: RequestUsage) -> Usage:
 
 def _finish_reason(response: wire.ModelResponse, *, called: bool) -> FinishReason:
     kind = _FINISH_KINDS.get(response.finish_reason, "other")
-    detail = (response.provider_details or {}).get("finish_reason")
+    details = response.provider_details or {}
+    detail = details.get("finish_reason", details.get("block_reason"))
     return FinishReason(
         kind="tool_calls" if called and kind == "stop" else kind,
         detail=None if detail is None else str(detail),

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from app.engine.messages import AssistantMessage, Reasoning, ToolResult, ToolResultText, UserMessage
 from app.engine.usage import FinishReason, Usage
-from app.turn.ports import CacheHint, FailureKind
-from tests.providers.vendors import CLAUDE, ask
+from app.turn.ports import CacheHint
+from tests.providers.vendors import CLAUDE, Failing, ask, is_told
 from tests.support.model_servers import Answer, claude, refused, sse
 
 Block = tuple[dict[str, Any], list[dict[str, Any]]]
@@ -130,22 +132,44 @@ async def test_a_refusal_is_an_answer_cut_by_a_filter() -> None:
     assert replied.final.finish_reason == FinishReason(kind="content_filter", detail="refusal")
 
 
-async def test_a_stream_that_never_says_why_it_ends_was_cut() -> None:
-    replied, _ = await ask(CLAUDE, claude(HELLO, stop=""))
-    assert (replied.text, replied.error and replied.error.kind) == (
-        "Hello",
-        FailureKind.UNAVAILABLE,
-    )
+def error(kind: str) -> dict[str, Any]:
+    return {"type": "error", "error": {"type": kind, "message": "secret sk-123 in a body"}}
 
 
-OVERLOADED = {"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}
+BEGUN = claude(HELLO).pieces[:3]  # Up to its first text.
+OVERLOADED = error("overloaded_error")
+LIMITED = error("rate_limit_error")
+FAILING = [
+    Failing("429", refused(429, LIMITED, ("Retry-After", "7")), "rate_limit", retry_after=7.0),
+    Failing("429 in ms", refused(429, LIMITED, ("retry-after-ms", "250")), "rate_limit", 0.25),
+    Failing("429 unread", refused(429, LIMITED, ("Retry-After", "soon")), "rate_limit"),
+    Failing("401", refused(401, error("authentication_error")), "auth", says="status 401"),
+    Failing("403", refused(403, error("permission_error")), "auth"),
+    Failing("400", refused(400, error("invalid_request_error")), "bad_request"),
+    Failing("402", refused(402, error("billing_error")), "other"),
+    Failing("404", refused(404, error("not_found_error")), "bad_request"),
+    Failing("413", refused(413, error("request_too_large")), "bad_request"),
+    Failing("500", refused(500, error("api_error")), "unavailable"),
+    Failing("529", refused(529, OVERLOADED), "unavailable", says="status 529"),
+    Failing("529 for 130 s", refused(529, OVERLOADED, ("Retry-After", "130")), "unavailable", 130),
+    Failing("overloaded at once", Answer([sse(OVERLOADED, "error")]), "unavailable"),
+    Failing("overloaded", Answer([*BEGUN, sse(OVERLOADED, "error")]), "unavailable", text="Hello"),
+    Failing("limited", Answer([*BEGUN, sse(LIMITED, "error")]), "rate_limit", text="Hello"),
+    Failing("cut before the first event", Answer(ending="cut"), "unavailable"),
+    Failing("cut before the first text", Answer(BEGUN[:2], ending="cut"), "unavailable"),
+    Failing("cut", Answer(BEGUN, ending="cut"), "unavailable", text="Hello"),
+    Failing("without a stop reason", claude(HELLO, stop=""), "unavailable", text="Hello"),
+    Failing("ended too early", Answer(BEGUN), "unavailable", text="Hello"),
+    Failing("no JSON", Answer([*BEGUN, b"data: {nonsense\n\n"]), "unavailable", text="Hello"),
+    Failing("nothing", Answer(), "unavailable"),
+]
 
 
-async def test_an_overload_is_unavailable_before_and_within_the_stream() -> None:
-    for answer in (refused(529, OVERLOADED), Answer([sse(OVERLOADED, "error")])):
-        replied, _ = await ask(CLAUDE, answer)
-        assert replied.error is not None
-        assert replied.error.kind is FailureKind.UNAVAILABLE
+@pytest.mark.parametrize("case", FAILING, ids=lambda case: case.id)
+async def test_a_failure_is_told_by_kind_after_one_request_and_without_the_body(
+    case: Failing,
+) -> None:
+    await is_told(CLAUDE, case)
 
 
 async def test_blocks_of_context_stand_between_the_instructions_and_the_time() -> None:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import pytest
 
 from app.engine.streaming import ToolCallItem, ToolCallNameItem
 from app.engine.usage import FinishReason, Usage
-from app.turn.ports import FailureKind
 from tests.providers.played import reply
-from tests.providers.vendors import CHAT, REQUEST, ask, asking
+from tests.providers.vendors import CHAT, REQUEST, Failing, ask, asking, is_told
 from tests.support.model_servers import Answer, call_piece, chat, chat_piece, refused, sse
 
 END = chat_piece({}, finish="stop")
@@ -131,57 +130,41 @@ async def test_reasoning_streams_and_is_kept_whole_for_its_server() -> None:
     assert [part.text for block in blocks for part in block.content] == ["Let me see."]
 
 
-@dataclass(frozen=True)
-class Case:
-    id: str
-    answer: Answer
-    kind: str
-    retry_after: float | None = None
-    text: str = ""
-    says: tuple[str, ...] = field(default=())
-
-
 def error(code: str = "x") -> dict[str, object]:
     return {"error": {"message": "secret sk-123 in a body", "type": "t", "code": code}}
 
 
 HELLO = chat_piece({"content": "Hello"})
 BROKEN = [
-    Case("429", refused(429, error(), ("Retry-After", "7")), "rate_limit", retry_after=7.0),
-    Case("429 in ms", refused(429, error(), ("retry-after-ms", "250")), "rate_limit", 0.25),
-    Case("429 unread", refused(429, error(), ("Retry-After", "soon")), "rate_limit"),
-    Case("quota", refused(429, error("insufficient_quota")), "other"),
-    Case("401", refused(401, error()), "auth", says=("status 401",)),
-    Case("403", refused(403, error()), "auth"),
-    Case("400", refused(400, error()), "bad_request"),
-    Case("404", refused(404, error()), "bad_request"),
-    Case("405", refused(405, error()), "bad_request"),
-    Case("408", refused(408, error()), "timeout"),
-    Case("418", refused(418, error()), "bad_request"),
-    Case("599", refused(599, error()), "unavailable"),
-    Case("500", refused(500, error()), "unavailable"),
-    Case("503", refused(503, error(), ("Retry-After", "130")), "unavailable", retry_after=130.0),
-    Case("cut before the first chunk", chat(ending="cut"), "unavailable"),
-    Case("cut", chat(HELLO, ending="cut"), "unavailable", text="Hello"),
-    Case("without a finish reason", chat(HELLO), "unavailable", text="Hello"),
-    Case("ended without its mark", Answer([HELLO]), "unavailable", text="Hello"),
-    Case("no JSON", chat(HELLO, b"data: {nonsense\n\n"), "unavailable", text="Hello"),
-    Case("nothing", Answer(), "unavailable"),
-    Case("error in a 200", chat(HELLO, sse(error("server_error"))), "unavailable", text="Hello"),
+    Failing("429", refused(429, error(), ("Retry-After", "7")), "rate_limit", retry_after=7.0),
+    Failing("429 in ms", refused(429, error(), ("retry-after-ms", "250")), "rate_limit", 0.25),
+    Failing("429 unread", refused(429, error(), ("Retry-After", "soon")), "rate_limit"),
+    Failing("quota", refused(429, error("insufficient_quota")), "other"),
+    Failing("401", refused(401, error()), "auth", says="status 401"),
+    Failing("403", refused(403, error()), "auth"),
+    Failing("400", refused(400, error()), "bad_request"),
+    Failing("404", refused(404, error()), "bad_request"),
+    Failing("405", refused(405, error()), "bad_request"),
+    Failing("408", refused(408, error()), "timeout"),
+    Failing("418", refused(418, error()), "bad_request"),
+    Failing("599", refused(599, error()), "unavailable"),
+    Failing("500", refused(500, error()), "unavailable"),
+    Failing("503", refused(503, error(), ("Retry-After", "130")), "unavailable", retry_after=130.0),
+    Failing("cut before the first chunk", chat(ending="cut"), "unavailable"),
+    Failing("cut", chat(HELLO, ending="cut"), "unavailable", text="Hello"),
+    Failing("without a finish reason", chat(HELLO), "unavailable", text="Hello"),
+    Failing("ended without its mark", Answer([HELLO]), "unavailable", text="Hello"),
+    Failing("no JSON", chat(HELLO, b"data: {nonsense\n\n"), "unavailable", text="Hello"),
+    Failing("nothing", Answer(), "unavailable"),
+    Failing("error in a 200", chat(HELLO, sse(error("server_error"))), "unavailable", text="Hello"),
 ]
 
 
 @pytest.mark.parametrize("case", BROKEN, ids=lambda case: case.id)
 async def test_a_failure_is_told_by_kind_after_one_request_and_without_the_body(
-    case: Case,
+    case: Failing,
 ) -> None:
-    replied, _ = await ask(CHAT, case.answer)
-    assert replied.text == case.text
-    assert replied.error is not None
-    assert replied.error.kind is FailureKind(case.kind)
-    assert replied.error.retry_after == case.retry_after
-    assert "sk-123" not in str(replied.error)
-    assert all(words in str(replied.error) for words in case.says)
+    await is_told(CHAT, case)
 
 
 async def test_the_request_holds_instructions_time_tools_and_key() -> None:

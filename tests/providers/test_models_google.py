@@ -10,8 +10,8 @@ from app.engine.messages import AssistantMessage, ToolResult, ToolResultText, Us
 from app.engine.usage import FinishReason, Usage
 from app.turn.ports import CacheHint, FailureKind
 from tests.providers.played import reply
-from tests.providers.vendors import CHAT, REQUEST, ask, asking
-from tests.support.model_servers import Answer, refused
+from tests.providers.vendors import CHAT, REQUEST, Failing, ask, asking, is_told
+from tests.support.model_servers import Answer, refused, sse
 from tests.support.search_servers import (
     GEMINI,
     GROUNDING,
@@ -67,13 +67,36 @@ async def test_a_call_without_id_gets_one_by_place_and_its_signature_goes_back()
     ]
 
 
-async def test_failures_of_google_are_told_by_kind() -> None:
-    cut, _ = await ask(GEMINI, Answer([gemini({"text": "x"})]))
-    assert (cut.text, cut.error and cut.error.kind) == ("x", FailureKind.UNAVAILABLE)
-    spent = {"error": {"code": 429, "message": "slow", "status": "RESOURCE_EXHAUSTED"}}
-    limited, _ = await ask(GEMINI, refused(429, spent, ("Retry-After", "3")))
-    assert limited.error is not None
-    assert (limited.error.kind, limited.error.retry_after) == (FailureKind.RATE_LIMIT, 3.0)
+def error(code: int, status: str) -> dict[str, object]:
+    return {"error": {"code": code, "message": "secret sk-123", "status": status}}
+
+
+SPENT = error(429, "RESOURCE_EXHAUSTED")
+HALF = gemini({"text": "x"})
+FAILING = [
+    Failing("429", refused(429, SPENT, ("Retry-After", "3")), "rate_limit", retry_after=3.0),
+    Failing("400", refused(400, error(400, "INVALID_ARGUMENT")), "bad_request"),
+    Failing("403", refused(403, error(403, "PERMISSION_DENIED")), "auth"),
+    Failing("503", refused(503, error(503, "UNAVAILABLE")), "unavailable", says="status 503"),
+    Failing("cut before the first chunk", Answer(ending="cut"), "unavailable"),
+    Failing("cut", Answer([HALF], ending="cut"), "unavailable", text="x"),
+    Failing("without a finish reason", Answer([HALF]), "unavailable", text="x"),
+]
+
+
+@pytest.mark.parametrize("case", FAILING, ids=lambda case: case.id)
+async def test_a_failure_is_told_by_kind_after_one_request_and_without_the_body(
+    case: Failing,
+) -> None:
+    await is_told(GEMINI, case)
+
+
+async def test_a_blocked_prompt_is_a_filter_at_work_and_no_broken_stream() -> None:
+    """It would be blocked again, so it is no failure to be tried again."""
+    blocked = sse({"promptFeedback": {"blockReason": "SAFETY"}, "responseId": "r-1"})
+    replied, _ = await ask(GEMINI, Answer([blocked]))
+    assert replied.text == ""
+    assert replied.final.finish_reason == FinishReason(kind="content_filter", detail="SAFETY")
 
 
 MESSAGE = {"id": "msg_1", "type": "message", "role": "assistant", "content": []}

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from app.engine.messages import UserMessage
 from app.providers.directory import ProviderDirectory
 from app.providers.endpoint import Endpoint, Timeouts
-from app.turn.ports import ModelRequest, ToolSpec
+from app.turn.ports import FailureKind, ModelRequest, ToolSpec
 from tests.providers.played import NotedClock, reply
 from tests.support.model_servers import model_server
 
@@ -69,3 +69,26 @@ async def ask(model: str, answer: Answer, **changes: Any) -> tuple[Reply, dict[s
         replied = await reply(provider, replace(REQUEST, **changes))
     assert len(server.asked) == 1
     return replied, server.asked[0].body
+
+
+@dataclass(frozen=True)
+class Failing:
+    """An answer that is none, and how the port is told of it; `says` is what its message names."""
+
+    id: str
+    answer: Answer
+    kind: str
+    retry_after: float | None = None
+    text: str = ""
+    says: str = ""
+
+
+async def is_told(model: str, case: Failing) -> None:
+    """Ask once and hold the error against the case; no message quotes a body."""
+    replied, _ = await ask(model, case.answer)
+    assert replied.text == case.text
+    assert replied.error is not None
+    assert replied.error.kind is FailureKind(case.kind)
+    assert replied.error.retry_after == case.retry_after
+    assert "sk-123" not in str(replied.error)
+    assert case.says in str(replied.error)

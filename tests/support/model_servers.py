@@ -193,6 +193,20 @@ def claude(*blocks: tuple[dict[str, Any], list[dict[str, Any]]], stop: str = "en
     return Answer([sse(event, event["type"]) for event in events])
 
 
+def claude_text(*pieces: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """A block of text of Anthropic's, in these pieces."""
+    deltas = [{"type": "text_delta", "text": piece} for piece in pieces]
+    return {"type": "text", "text": ""}, deltas
+
+
+def claude_call(
+    call_id: str, *pieces: str, name: str = "look_up"
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """A block with a call of Anthropic's, its arguments in these pieces."""
+    deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in pieces]
+    return {"type": "tool_use", "id": call_id, "name": name, "input": {}}, deltas
+
+
 def sse(data: dict[str, Any], event: str = "") -> bytes:
     """One server-sent event."""
     name = f"event: {event}\n" if event else ""
