@@ -3,9 +3,9 @@
 - `run.created`: the agent's snapshot, the JSON document of `AgentRecord.spec`.
 - `context.assembled`: the blocks of the model's context (`app.service.context.assembly`).
 - `message.user`: the JSON text of what the caller attached for the model to be shown, if anything.
-- `message.assistant`: the engine's form of the reply (`app.turn.reply`).
+- `message.assistant`: the engine's form of the reply (`app.turn.model.reply`).
 - `run.checkpointed`: the AgentRun document.
-- `delegate.started`: what the worker was given (`app.turn.worker`).
+- `delegate.started`: what the worker was given (`app.turn.execution.worker`).
 - `approval.requested`: the reviewer programs that may decide, if there are any.
 - `question.asked`: the call that it is about, and who may answer beside the run's principal.
 - `question.answered`: the service's signed statement of what it was told; none of a cancelled one.

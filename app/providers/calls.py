@@ -1,6 +1,6 @@
 """From a provider's call to ours, with the argument text kept exactly as it was sent.
 
-`app.turn.call` reads the arguments from that text. Text that is absent or blank means no
+`app.turn.state.call` reads the arguments from that text. Text that is absent or blank means no
 arguments: `{}`.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from app.engine.json_text import FrozenObject
 from app.engine.messages import ToolCall
-from app.turn.call import ARGUMENTS_TEXT, NO_ARGUMENTS
+from app.turn.state.call import ARGUMENTS_TEXT, NO_ARGUMENTS
 
 
 def call_from_wire(

@@ -32,7 +32,7 @@ from app.engine.messages import (
     UserMessage,
     UserText,
 )
-from app.turn.call import sent_text
+from app.turn.state.call import sent_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

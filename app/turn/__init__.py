@@ -1,15 +1,16 @@
 """One turn: `run_turn`, its stages, and the ports to the world.
 
-asyncio is allowed here; SQL, HTTP, clocks and signers are not. Where to look:
+asyncio is allowed here; SQL, HTTP, clocks and signers are not. A package holds a noun, and its
+docstring says what is where in it; each imports only those below it. Where to look:
 
-- the contract: `ports`, `options`, `agent`, `transcript`, `result`, `stream`
-- the stages: `run`, `prepass`, `loop`, with what they share in `context`
-- one model call: `compaction` with `folded`, `request` with `native_files`, `dial`, `retry`,
-  `model_step`, `reply`, `reply_facts`; `output` for answers that have a form
-- one batch: `batch`, `call`, `classify`, `decided`, `gating`, `asking`,
-  `questions` with `question_form`, `verdict`
-- one execution: `execute`, `results`, `mutations`, `attempt`
-- one delegation: `delegation`, `worker`, `worker_ports`
-- what they rest on: `clock`, `ledger`, `answers`, `decision_report`, `schema`, `specs`,
-  `taint`, `texts`, `limits`
+- the door: `run`, with what it is given, `agent`, `options` and a `transcript`, and what it gives
+  back: a `result`, and a `stream` meanwhile
+- the world, over `ports`; `clock` is the one that a turn has by itself, and `attempt` catches
+  whatever a tool raises
+- what comes first, in the middle and last: `stages`
+- one model call: `model`; one call of a tool: `gate` says whether it runs, `execution` runs it
+- what all of these share while the turn lasts: `state`
+- what has to have a form: `forms`; files a provider stores, and what was folded: `native_files`,
+  `folded`
+- words and numbers: `texts`, `limits`
 """

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from app.engine.usage import Usage
     from app.log.payload import WorkerRef
     from app.policy.capability import CapabilitySet
+    from app.turn.forms.question import Question
     from app.turn.ports import FailureKind
-    from app.turn.question_form import Question
 
 
 class EndedBy(StrEnum):

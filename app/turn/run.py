@@ -12,28 +12,28 @@ from typing import TYPE_CHECKING
 from app.engine.messages import AssistantMessage, AssistantText
 from app.log.calls import MessageAssistant
 from app.policy.taint import Trust
-from app.turn.answers import AnswerBook
 from app.turn.clock import LoopClock
-from app.turn.context import StepOutcome, TurnCtx, TurnFailed, TurnStep
-from app.turn.decision_report import report_unused
-from app.turn.delegation import delegate_spec
-from app.turn.ledger import DecisionLedger
+from app.turn.forms.output import output_tool
+from app.turn.forms.question import ASK_QUESTION_SPEC
+from app.turn.gate.delegation import delegate_spec
 from app.turn.limits import DEFAULT_MAX_STEPS
-from app.turn.loop import ClosingCompletion, StepLoop
-from app.turn.model_step import BROKEN
-from app.turn.output import output_tool
-from app.turn.prepass import ResumePrePass
-from app.turn.question_form import ASK_QUESTION_SPEC
-from app.turn.reply_facts import partial_parts, partial_text, usage_totals
+from app.turn.model.reply_facts import partial_parts, partial_text, usage_totals
+from app.turn.model.step import BROKEN
 from app.turn.result import EndedBy, MidStreamFailure, TurnFailure, TurnResult
-from app.turn.specs import PinnedSpecs
-from app.turn.taint import transcript_taints
+from app.turn.stages.decision_report import report_unused
+from app.turn.stages.loop import ClosingCompletion, StepLoop
+from app.turn.stages.prepass import ResumePrePass
+from app.turn.state.answers import AnswerBook
+from app.turn.state.context import StepOutcome, TurnCtx, TurnFailed, TurnStep
+from app.turn.state.ledger import DecisionLedger
+from app.turn.state.specs import PinnedSpecs
+from app.turn.state.taint import transcript_taints
 
 if TYPE_CHECKING:
     from app.turn.agent import BoundAgent
-    from app.turn.context import Partial
     from app.turn.options import RunTurnOptions
     from app.turn.ports import Journal, Provider, ToolExecutor, ToolSpec
+    from app.turn.state.context import Partial
     from app.turn.transcript import Transcript
 
 INCOMPLETE = "incomplete"

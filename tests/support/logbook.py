@@ -36,7 +36,7 @@ from app.log.runs import (
     StepStarted,
     TextContent,
 )
-from app.turn.reply import encode_reply
+from app.turn.model.reply import encode_reply
 from tests.support.stepped_clock import NOON
 
 if TYPE_CHECKING:

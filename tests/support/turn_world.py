@@ -30,11 +30,11 @@ from app.log.calls import (
 from app.log.payload import WorkerPayload
 from app.log.runs import StepDiscarded, StepStarted
 from app.turn.agent import BoundAgent
+from app.turn.execution.worker import Assignment
+from app.turn.model.reply import answer_executed, answer_settled, replay_reply
 from app.turn.options import ApprovalDecision, ApprovalOverride, RunTurnOptions, VerifiedAnswer
-from app.turn.reply import answer_executed, answer_settled, replay_reply
 from app.turn.run import run_turn
 from app.turn.transcript import CallMark, LoggedCall, Note, StoredWorker, Transcript, TurnSoFar
-from app.turn.worker import Assignment
 from tests.support.turn_journal import MemoryJournal, SteppedClock
 from tests.support.turn_provider import PreparedProvider
 from tests.support.turn_tools import MemoryTool, MemoryTools

@@ -49,8 +49,8 @@ from app.trust.passkey_decision import (
     verify_passkey_decision,
 )
 from app.trust.refusal import Refused
+from app.turn.forms.schema import off_schema
 from app.turn.ports import DispatchDeny
-from app.turn.schema import off_schema
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -23,7 +23,7 @@ from app.runctx.answer import (
 )
 from app.service.approvals.asking import requests
 from app.service.questions.asking import question_asked
-from app.turn.reply_facts import usage_totals
+from app.turn.model.reply_facts import usage_totals
 from app.turn.result import EndedBy
 from app.turn.texts import redefined_reason
 

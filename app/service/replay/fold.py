@@ -15,8 +15,8 @@ from app.service.replay.active_time import ActiveTime
 from app.service.replay.history import result_text, user_text
 from app.service.replay.open_questions import OpenQuestions
 from app.service.replay.open_turn import OpenTurn
+from app.turn.model.reply import answer_executed, answer_settled, replay_reply
 from app.turn.options import ApprovalOverride
-from app.turn.reply import answer_executed, answer_settled, replay_reply
 from app.turn.transcript import CallMark, LoggedCall, Note, StoredWorker, Transcript
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from app.engine.messages import (
 )
 from app.engine.output_tool import answer_content
 from app.log.payload import delegation_of
-from app.turn.reply import decode_reply
+from app.turn.model.reply import decode_reply
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -17,7 +17,7 @@ from app.log.payload import delegation_of
 from app.log.queries import LogScope
 from app.service.replay.fold import RunFold, WorkerStanding
 from app.service.replay.history import HISTORY_EVENTS, fold_history, user_message
-from app.turn.worker import Assignment
+from app.turn.execution.worker import Assignment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
