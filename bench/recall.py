@@ -43,7 +43,8 @@ WHERE to_tsvector($2::text::regconfig, said) @@ query
 ORDER BY ts_rank(to_tsvector($2::text::regconfig, said), query) DESC, n LIMIT $4"""
 
 
-async def _by_meaning(pool: Pool, embedder: ContractEmbedder) -> float:
+async def by_meaning(pool: Pool, embedder: ContractEmbedder) -> float:
+    """Recall@5 of the embedder."""
     vectors = StoreVectors(pool, embedder.id, dimension=embedder.dimension)
     await vectors.prepare()
     now = SystemClock().now()
@@ -56,6 +57,11 @@ async def _by_meaning(pool: Pool, embedder: ContractEmbedder) -> float:
         found = await vectors.nearest(WHO, asked, top_k=TOP, scope="session")
         hits += f"turn_{n}" in {one.turn_id for one in found}
     return hits / len(PAIRS)
+
+
+async def by_words(pool: Pool) -> float:
+    """Recall@5 of full text."""
+    return max([await _by_words(pool, "english"), await _by_words(pool, "simple")])
 
 
 async def _by_words(pool: Pool, configuration: str) -> float:
@@ -77,8 +83,7 @@ async def measure(folder: Path) -> AsyncIterator[str]:
             await open_pool(dsn, settings=_OWNER) as owner,
             await open_pool(dsn, settings=service) as pool,
         ):
-            words = max([await _by_words(pool, "english"), await _by_words(pool, "simple")])
-            meaning = await _by_meaning(pool, embedder)
+            words, meaning = await by_words(pool), await by_meaning(pool, embedder)
             yield f"| recall@{TOP}, {len(PAIRS)} questions | {meaning:.2f} | {words:.2f} | |"
             async for row in recall_speed.measure(owner, pool, embedder):
                 yield row

@@ -65,7 +65,9 @@ class EndpointVectors:
         self.dimension: Final = endpoint.dimensions or USUAL_DIMENSION
         self.id: Final = f"endpoint:{endpoint.model}:{self.dimension}"
         key = endpoint.api_key
-        headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+        headers = {"Accept-Encoding": "identity"}
+        if key is not None:
+            headers["Authorization"] = f"Bearer {key}"
         self._client = httpx.AsyncClient(headers=headers, timeout=limit_s, trust_env=False)
 
     async def aclose(self) -> None:
@@ -77,7 +79,7 @@ class EndpointVectors:
         try:
             async with asyncio.timeout(self._limit_s):
                 answer = await self._asked(texts)
-            items = _Answer.model_validate_json(answer.content).data
+            items = _Answer.model_validate_json(answer).data
         except (httpx.HTTPError, TimeoutError) as error:
             raise EmbeddingFailed(f"the endpoint failed: {type(error).__name__}") from error
         except ValidationError as error:
@@ -88,18 +90,31 @@ class EndpointVectors:
             raise EmbeddingFailed(f"expected {len(texts)} vectors, each once; found {len(items)}")
         return [by_index[at] for at in range(len(texts))]
 
-    async def _asked(self, texts: Sequence[str]) -> httpx.Response:
+    async def _asked(self, texts: Sequence[str]) -> bytes:
         body: dict[str, object] = {"model": self._endpoint.model, "input": list(texts)}
         if self._endpoint.dimensions is not None:
             body["dimensions"] = self._endpoint.dimensions
-        answer = await self._client.post(self._url, json=body)
+        status, answer = await self._posted(body)
         for attempt in range(1, ATTEMPTS):
-            if answer.status_code != _TOO_MANY and not answer.is_server_error:
+            if status != _TOO_MANY and not httpx.codes.is_server_error(status):
                 break
             await self._sleep(FIRST_WAIT_S * attempt)
-            answer = await self._client.post(self._url, json=body)
-        if not answer.is_success:
-            raise EmbeddingFailed(f"the endpoint answered {answer.status_code}")
-        if len(answer.content) > ANSWER_BYTES:
-            raise EmbeddingFailed(f"the endpoint answered more than {ANSWER_BYTES} bytes")
+            status, answer = await self._posted(body)
+        if answer is None:
+            raise EmbeddingFailed(f"the endpoint answered {status}")
         return answer
+
+    async def _posted(self, body: dict[str, object]) -> tuple[int, bytes | None]:
+        """The status of one attempt, and what was answered if that is a success."""
+        async with self._client.stream("POST", self._url, json=body) as answer:
+            return answer.status_code, await _read(answer) if answer.is_success else None
+
+
+async def _read(answer: httpx.Response) -> bytes:
+    """The bytes as they were sent, for what is unpacked may be of any size."""
+    content = bytearray()
+    async for chunk in answer.aiter_raw():
+        content += chunk
+        if len(content) > ANSWER_BYTES:
+            raise EmbeddingFailed(f"the endpoint answered more than {ANSWER_BYTES} bytes")
+    return bytes(content)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 import socket
@@ -13,10 +12,8 @@ import pytest
 from app.errors import Misconfigured
 from app.ids import Identity
 from app.providers.embedding import ContractEmbedder
-from app.providers.embedding_endpoint import EmbeddingEndpoint, EndpointVectors
 from app.providers.wordllama import WordLlamaVectors
 from app.runctx.memory import EmbeddingFailed
-from tests.support.web_server import WebServer, page, web_server
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -115,83 +112,3 @@ async def test_what_means_the_same_is_nearer_than_what_does_not() -> None:
     cat, kitten, tax = await embedder.embed(texts, identity=ALICE)
     # Of unit vectors the nearer one has the shorter distance.
     assert math.dist(cat, kitten) < math.dist(cat, tax)
-
-
-def served(web: WebServer, *vectors: tuple[int, list[float]], status: str = "200 OK") -> None:
-    data = [{"object": "embedding", "index": at, "embedding": vector} for at, vector in vectors]
-    web.pages[PATH] = page(json.dumps({"data": data}).encode(), status=status)
-
-
-def endpoint(web: WebServer, *, waits: list[float] | None = None) -> EndpointVectors:
-    async def sleep(seconds: float) -> None:
-        if waits is not None:
-            waits.append(seconds)
-
-    where = EmbeddingEndpoint(web.url("/v1"), "small", "k-1", dimensions=2)
-    return EndpointVectors(where, sleep=sleep)
-
-
-async def test_c125_vectors_out_of_order_match_their_texts() -> None:
-    """C125: answers are put in order by `index`."""
-    async with web_server() as web:
-        served(web, (1, [0.0, 2.0]), (0, [2.0, 0.0]))
-        vectors = endpoint(web)
-        found = await ContractEmbedder(vectors).embed(["a", "b"], identity=ALICE)
-        await vectors.aclose()
-    assert found == [[1.0, 0.0], [0.0, 1.0]]
-    (request,) = web.seen
-    assert json.loads(request.body) == {"model": "small", "input": ["a", "b"], "dimensions": 2}
-    assert request.headers["authorization"] == "Bearer k-1"
-    assert vectors.id == "endpoint:small:2"
-
-
-@pytest.mark.parametrize(
-    "vectors",
-    [[(0, [1.0, 0.0])], [(0, [1.0, 0.0]), (0, [1.0, 0.0])], [(0, [1.0]), (2, [1.0])]],
-    ids=["too few", "one twice", "unknown index"],
-)
-async def test_c125_a_wrong_count_is_an_error(vectors: list[tuple[int, list[float]]]) -> None:
-    """C125: given a wrong count, then an error."""
-    async with web_server() as web:
-        served(web, *vectors)
-        with pytest.raises(EmbeddingFailed, match="expected 2 vectors"):
-            await endpoint(web).of(["a", "b"])
-
-
-@pytest.mark.parametrize(
-    ("status", "attempts"),
-    [("429 Too Many Requests", 3), ("503 Service Unavailable", 3), ("400 Bad Request", 1)],
-)
-async def test_only_what_passes_is_asked_again(status: str, attempts: int) -> None:
-    async with web_server() as web:
-        served(web, status=status)
-        waits: list[float] = []
-        with pytest.raises(EmbeddingFailed, match=status[:3]):
-            await endpoint(web, waits=waits).of(["a"])
-    assert len(web.seen) == attempts
-    assert len(waits) == attempts - 1
-
-
-async def test_what_an_endpoint_says_is_in_no_message() -> None:
-    async with web_server() as web:
-        web.pages[PATH] = page(b'{"data": [{"index": 0, "embedding": "sk-secret"}]}')
-        with pytest.raises(EmbeddingFailed) as caught:
-            await endpoint(web).of(["a"])
-    assert "sk-secret" not in str(caught.value)
-
-
-async def test_an_answer_without_end_is_not_read() -> None:
-    async with web_server() as web:
-        web.pages[PATH] = page(b'{"data": []}' + b" " * 1024 * 1024)
-        with pytest.raises(EmbeddingFailed, match="more than 1048576 bytes"):
-            await endpoint(web).of(["a"])
-
-
-async def test_an_endpoint_that_is_not_there_is_an_error() -> None:
-    def nobody_listens() -> str:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            return f"http://127.0.0.1:{free.getsockname()[1]}"
-
-    with pytest.raises(EmbeddingFailed, match="ConnectError"):
-        await EndpointVectors(EmbeddingEndpoint(nobody_listens(), "small")).of(["a"])

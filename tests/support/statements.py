@@ -9,7 +9,7 @@ import asyncpg
 from app.store.server import connections
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     import pytest
 
@@ -20,10 +20,11 @@ else:
 
 
 class Statements:
-    """The text of every statement of the stores that are opened from now on, in order."""
+    """Every statement of the stores that are opened from now on, in order: text and arguments."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.texts: list[str] = []
+        self.arguments: list[Sequence[Any]] = []
         options, telling_class = connections._options, _telling(self._note)
 
         def telling(url: str, settings: Mapping[str, str]) -> dict[str, Any]:
@@ -33,10 +34,12 @@ class Statements:
 
     def _note(self, done: asyncpg.connection.LoggedQuery) -> None:
         self.texts.append(done.query)
+        self.arguments.append(done.args)
 
     def restart(self) -> None:
         """Forget those so far."""
         self.texts.clear()
+        self.arguments.clear()
 
     def named(self, names: Mapping[str, str]) -> list[str]:
         """The name of each by the first text in it that has one; ValueError for another."""
