@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING
 
-from app.runctx.skill_meaning import SkillMeanings
+from app.runctx.skills.meaning import SkillMeanings
 from app.tools.bubblewrap import find_shell
 from app.tools.builtin import builtin_tools
 from app.tools.http import OutboundHttp

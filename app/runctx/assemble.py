@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from app.runctx.disposition import Disposition, DispositionPolicy
     from app.runctx.memory import MemoryBlocks
     from app.runctx.ports import MemoryStore, SessionFiles, ToolCatalog
-    from app.runctx.skill_reader import RunSkills
+    from app.runctx.skills.reader import RunSkills
 
 
 log = structlog.get_logger("turngate.inputs")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
     from app.runctx.skill import SkillCard, SkillView
-    from app.runctx.skill_reader import RunSkills
+    from app.runctx.skills.reader import RunSkills
     from app.tools.ports import Workspace
     from app.tools.registry import ToolBody
     from app.turn.ports import ToolInvocation, ToolOutcome

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from app.runctx.skill import SkillCapability
-from app.runctx.skill_reader import RunSkills, SkillReader
+from app.runctx.skills.reader import RunSkills, SkillReader
 from app.tools.builtin import skill_tools
 from app.tools.dispatch_rules import RuledExecutor
 from app.tools.executor import ScopedExecutor
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from app.log.servers import McpServerRecord
     from app.policy.dispatch import CallRules
     from app.runctx.skill import SkillSettings
-    from app.runctx.skill_meaning import SkillMeanings
+    from app.runctx.skills.meaning import SkillMeanings
     from app.tools.mcp.offered import McpCalls
     from app.tools.ports import ToolStore
     from app.tools.registry import RegisteredTool, ToolRegistry

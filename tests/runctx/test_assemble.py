@@ -22,10 +22,10 @@ from app.runctx.caller_memory import CallerMemoryInvalid, compose_caller_memory
 from app.runctx.fetch import fetch_memory_blocks
 from app.runctx.projection import project_session_artifacts, project_skills_directory
 from app.runctx.skill import SkillCapability, SkillSettings
-from app.runctx.skill_reader import RunSkills, SkillReader
+from app.runctx.skills.reader import RunSkills, SkillReader
 from tests.runctx.attached import MINE, Shelf, ref
 from tests.runctx.remembered import ALICE, NOON, RECALL, hit, turn
-from tests.runctx.skills import ShelvedSkills, skill
+from tests.runctx.skills.shelf import ShelvedSkills, skill
 from tests.support.played_memory import KeptMemory, OfferedMemory
 
 if TYPE_CHECKING:

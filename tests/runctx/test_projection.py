@@ -14,7 +14,7 @@ from app.runctx.projection import (
 )
 from app.runctx.skill import RankedSkill, SkillView
 from tests.runctx.attached import NOON, ref
-from tests.runctx.skills import skill
+from tests.runctx.skills.shelf import skill
 
 BARE = SkillView(name="bare")
 FULL = SkillView(name="deploy", title="Deploy", trigger="On release", task_type="ops", pinned=True)

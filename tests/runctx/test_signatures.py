@@ -34,7 +34,7 @@ from app.runctx.projection import (
     project_skills_context,
     project_skills_directory,
 )
-from app.runctx.skill_reader import SkillReader
+from app.runctx.skills.reader import SkillReader
 from app.runctx.text import cap_text, prompt_json
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from app.errors import IdentityRequired
 from app.ids import Identity
 from app.policy.taint import Trust
 from app.runctx.skill import Skill, SkillBody, SkillCapability, SkillCard, SkillHead, SkillSettings
-from app.runctx.skill_reader import SkillReader
+from app.runctx.skills.reader import SkillReader
 from tests.support.postgres import NOON, after
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ from app.log.envelope import wire_time
 from app.runctx.mime import OCTETS, media_type
 from app.runctx.skill import Skill as KeptSkill
 from app.runctx.skill import SkillCard, SkillOrigin, SkillScope
-from app.runctx.skill_archive import skills_in
-from app.runctx.skill_folder import SKILL_NAME, FolderDefect
+from app.runctx.skills.archive import skills_in
+from app.runctx.skills.folder import SKILL_NAME, FolderDefect
 from app.service.context.skill_spec import SkillSpec
 from app.service.refusals import FieldFault, RequestInvalid, SkillImportInvalid
 

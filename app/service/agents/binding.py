@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from app.log.records import AgentRecord, ApprovalRecord
     from app.log.servers import McpServerRecord
     from app.runctx.ports import MemoryStore
-    from app.runctx.skill_reader import RunSkills
+    from app.runctx.skills.reader import RunSkills
     from app.service.agents.mcp_servers import McpServers
     from app.service.agents.spec import AgentSpec
     from app.service.ports.database import Session

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Field
 
 from app.policy.taint import Trust
 from app.runctx.skill import NewSkill, SkillBody, SkillHead, SkillOrigin, SkillScope
-from app.runctx.skill_archive import MAX_FILES, is_sound_path
+from app.runctx.skills.archive import MAX_FILES, is_sound_path
 from app.service.agents.spec import Member
 from app.service.members import Metadata, require_written
 

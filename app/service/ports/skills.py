@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from app.ids import Identity
     from app.log.servers import McpServerRecord
     from app.runctx.skill import Skill, SkillCard, SkillSettings
-    from app.runctx.skill_reader import RunSkills
+    from app.runctx.skills.reader import RunSkills
 
 
 class SkillReads(Protocol):

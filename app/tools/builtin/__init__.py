@@ -19,7 +19,7 @@ from app.tools.builtin.skill_search import skill_search
 from app.tools.shell import NoShell
 
 if TYPE_CHECKING:
-    from app.runctx.skill_reader import RunSkills
+    from app.runctx.skills.reader import RunSkills
     from app.tools.http import OutboundHttp
     from app.tools.registry import RegisteredTool
     from app.tools.shell import ShellRunner

@@ -12,7 +12,7 @@ from app.tools.skills import READING, reading, trust_of
 
 if TYPE_CHECKING:
     from app.runctx.skill import Skill
-    from app.runctx.skill_reader import RunSkills
+    from app.runctx.skills.reader import RunSkills
     from app.turn.ports import ToolInvocation, ToolOutcome
 
 # The body of a folder may have 5,000 tokens.

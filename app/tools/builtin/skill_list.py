@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from app.runctx.skill import SkillHead
-    from app.runctx.skill_reader import RunSkills
+    from app.runctx.skills.reader import RunSkills
     from app.turn.ports import ToolInvocation, ToolOutcome
 
 DEFAULT_LIMIT: Final = 50

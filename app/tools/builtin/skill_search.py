@@ -11,7 +11,7 @@ from app.tools.registry import RegisteredTool
 from app.tools.skills import READING, reading, trust_of
 
 if TYPE_CHECKING:
-    from app.runctx.skill_reader import RunSkills
+    from app.runctx.skills.reader import RunSkills
     from app.turn.ports import ToolInvocation, ToolOutcome
 
 DEFAULT_LIMIT: Final = 10

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from app.runctx.markdown_sections import sections
+from app.runctx.skills.markdown_sections import sections
 
 
 def test_a_text_is_cut_before_each_second_level_heading() -> None:

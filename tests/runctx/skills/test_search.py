@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from app.runctx.skill_search import fused, ranked
-from tests.runctx.skills import card
+from app.runctx.skills.search import fused, ranked
+from tests.runctx.skills.shelf import card
 
 CARDS = [card(name) for name in ("deploy", "deploy-web", "re-deploy", "release", "audit")]
 

@@ -12,7 +12,7 @@ import zlib
 from io import BytesIO
 from typing import TYPE_CHECKING, Final
 
-from app.runctx.skill_folder import FolderDefect, skill_of
+from app.runctx.skills.folder import FolderDefect, skill_of
 
 if TYPE_CHECKING:
     from app.runctx.skill import NewSkill

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from app.runctx.front_matter import FrontMatterDefect, split_front_matter
+from app.runctx.skills.front_matter import FrontMatterDefect, split_front_matter
 
 
 def test_front_matter_is_read_and_the_rest_kept_to_the_letter() -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from app.policy.taint import Trust
 from app.runctx.skill import SkillCard, SkillSettings
-from app.runctx.skill_directory import allowed, directory_entries, directory_order, view_of
-from tests.runctx.skills import card, seeing
+from app.runctx.skills.directory import allowed, directory_entries, directory_order, view_of
+from tests.runctx.skills.shelf import card, seeing
 
 
 def names(cards: Any) -> list[str]:

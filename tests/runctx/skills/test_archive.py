@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from app.runctx.skill_archive import MAX_FILE_BYTES, skills_in
-from app.runctx.skill_folder import FolderDefect
+from app.runctx.skills.archive import MAX_FILE_BYTES, skills_in
+from app.runctx.skills.folder import FolderDefect
 
 SKILL = "---\nname: {}\ndescription: Does it.\n---\n# Do it\n"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.runctx.skill_folder import FolderDefect, skill_of
+from app.runctx.skills.folder import FolderDefect, skill_of
 
 BODY = "\n# PDF\nhello\n## Preconditions\nx\n## Do\ny\n## failure modes\nz\n"
 FRONT = """---

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from app.runctx.skill import SkillTooLarge
-from app.runctx.skill_budget import estimate, fitted
-from tests.runctx.skills import skill
+from app.runctx.skills.budget import estimate, fitted
+from tests.runctx.skills.shelf import skill
 
 # 8 for the skill, 2 for its name, 4 for `When to deploy`; the rest is 40 code points a field.
 STEPS = tuple(letter * 40 for letter in "abcde")

@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from app.runctx.front_matter import FrontMatterDefect, split_front_matter
-from app.runctx.markdown_sections import sections
 from app.runctx.skill import NewSkill, SkillBody, SkillHead
+from app.runctx.skills.front_matter import FrontMatterDefect, split_front_matter
+from app.runctx.skills.markdown_sections import sections
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from app.ids import Identity
 from app.runctx.skill import SkillSettings
-from app.runctx.skill_meaning import SkillMeanings
-from app.runctx.skill_reader import SkillReader
-from tests.runctx.skills import ShelvedSkills, seeing, skill
+from app.runctx.skills.meaning import SkillMeanings
+from app.runctx.skills.reader import SkillReader
+from tests.runctx.skills.shelf import ShelvedSkills, seeing, skill
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from app.runctx.redaction import Redaction
-from tests.runctx.skills import skill
+from app.runctx.skills.redaction import Redaction
+from tests.runctx.skills.shelf import skill
 
 HIDDEN = Redaction(frozenset({"email", "github__create_issue", "github__create"}))
 PERSONAL = Redaction(personal=True)

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from app.errors import IdentityRequired
-from app.runctx.redaction import Redaction
 from app.runctx.skill import RankedSkill
-from app.runctx.skill_budget import fitted
-from app.runctx.skill_directory import allowed, directory_entries, directory_order, view_of
-from app.runctx.skill_search import ranked
+from app.runctx.skills.budget import fitted
+from app.runctx.skills.directory import allowed, directory_entries, directory_order, view_of
+from app.runctx.skills.redaction import Redaction
+from app.runctx.skills.search import ranked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from app.ids import Identity
     from app.runctx.ports import SkillStore
     from app.runctx.skill import Skill, SkillCapability, SkillCard, SkillSettings, SkillView
-    from app.runctx.skill_meaning import SkillMeanings
+    from app.runctx.skills.meaning import SkillMeanings
 
 log = structlog.get_logger("turngate.skills")
 
