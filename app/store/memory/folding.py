@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from app.store.server.row_security import EveryTenant
 
 RANGES_AT_ONCE: Final = 8
-SESSIONS_A_TICK: Final = 16
+SESSIONS_A_TICK: Final = 10_000
+SESSIONS_AT_ONCE: Final = 16
 
 log = structlog.get_logger("turngate.memory")
 
@@ -67,19 +68,21 @@ class Folding:
         self._everyone = everyone
         self._summarizer_of = summarizer_of
         self._times = times
+        self._places = asyncio.Semaphore(SESSIONS_AT_ONCE)
         self._tasks: asyncio.TaskGroup | None = None
 
     async def run(self) -> None:
         """Fold what is begun, and look at what waits at every tick; until cancelled.
 
-        What is cut off then stays claimed, and is somebody else's when the claim has run out.
+        A fold that takes long holds up its own session alone, not the next tick. What is cut off at
+        the end stays claimed, and is somebody else's when the claim has run out.
         """
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
             try:
                 while True:
                     await asyncio.sleep(self._times.tick_s)
-                    tasks.create_task(self.look())
+                    await self._look(tasks)
             finally:
                 self._tasks = None
 
@@ -95,13 +98,8 @@ class Folding:
 
     async def look(self) -> None:
         """Take the oldest range of each session that waits, and fold it."""
-        waiting: Sequence[Scope] = ()
-        with _left_to_the_next_tick():
-            async with self._everyone.borrowed() as connection:
-                waiting = await memory_state.waiting(
-                    connection, claim_s=self.claim_s, most=SESSIONS_A_TICK
-                )
-        await asyncio.gather(*map(self._look_at, waiting))
+        async with asyncio.TaskGroup() as tasks:
+            await self._look(tasks)
 
     async def fold(self, claim: FoldClaim) -> None:
         """Fold the claimed range and, while that goes well, those after it."""
@@ -112,6 +110,22 @@ class Folding:
                     next_one = await self._fold_one(next_one, goes_on=left > 0)
         except Exception as error:  # noqa: BLE001 - the root of a task: its claim runs out
             log.warning("memory.fold_failed", kind=type(error).__name__)
+
+    async def _look(self, tasks: asyncio.TaskGroup) -> None:
+        """Look at each session that waits, so many at once, until the last has its task."""
+        waiting: Sequence[Scope] = ()
+        with _left_to_the_next_tick():
+            async with self._everyone.borrowed() as connection:
+                waiting = await memory_state.waiting(
+                    connection, claim_s=self.claim_s, most=SESSIONS_A_TICK
+                )
+        for scope in waiting:
+            await self._places.acquire()
+            # A task that is cancelled before it begins has no block that would let go.
+            tasks.create_task(self._look_at(scope)).add_done_callback(self._left)
+
+    def _left(self, _look: asyncio.Task[None]) -> None:
+        self._places.release()
 
     async def _look_at(self, scope: Scope) -> None:
         claim = None

@@ -49,7 +49,7 @@ _WAITING: Final = """
 SELECT tenant, principal, conversation_id FROM memory_state
 WHERE strategy = 'rolling_summary' AND pending::text <> '[]' AND (
     claim IS NULL OR claimed_at <= clock_timestamp() - make_interval(secs => $1))
-ORDER BY updated_at LIMIT $2"""
+ORDER BY row_number() OVER (PARTITION BY tenant ORDER BY updated_at), updated_at LIMIT $2"""
 
 log = structlog.get_logger("turngate.memory")
 
@@ -134,7 +134,10 @@ async def release(connection: Connection, scope: Scope) -> None:
 
 
 async def waiting(connection: Connection, *, claim_s: float, most: int) -> list[Scope]:
-    """Sessions whose ranges wait while nobody folds, the longest untouched first."""
+    """Sessions whose ranges wait while nobody folds: of each tenant one, then the next of each.
+
+    A tenant's longest untouched comes first, so none waits for all sessions of another.
+    """
     rows = await connection.fetch(_WAITING, claim_s, most)
     return [(row["tenant"], row["principal"], row["conversation_id"]) for row in rows]
 

@@ -1,0 +1,147 @@
+"""Sessions that wait to be folded: all at one tick, so many at once, fair to every tenant."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from app.ids import Identity
+from app.policy.taint import Trust
+from app.runctx.memory import Health, MemorySettings, MemoryState, SpilledRange
+from app.store.memory.folding import SESSIONS_AT_ONCE, Folding, FoldTimes
+from app.store.memory.rolling import RollingMemory
+from tests.store.memory.test_plain import said
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from app.store.open import Store
+
+pytestmark = pytest.mark.postgres
+
+SETTINGS = MemorySettings(strategy="rolling_summary")
+TURNS = [said(number) for number in range(1, 7)]
+RANGES = (SpilledRange(1, 1), SpilledRange(2, 2))
+
+
+class Gated:
+    """A summariser that waits for its gate; knows whom it was asked for and who is inside."""
+
+    model = "gated"
+
+    def __init__(self, *slow: str) -> None:
+        self.gate = asyncio.Event()
+        self.slow = slow
+        self.asked: list[Identity] = []
+        self.inside = self.most = 0
+        self.full = asyncio.Event()
+
+    async def summarize(self, prior: str, items: Sequence[str], *, identity: Identity) -> str:
+        self.asked.append(identity)
+        self.inside += 1
+        self.most = max(self.most, self.inside)
+        if self.inside == SESSIONS_AT_ONCE:
+            self.full.set()
+        if not self.slow or identity.session in self.slow:
+            await self.gate.wait()
+        self.inside -= 1
+        return "so far"
+
+
+def folded_by(store: Store, gated: Gated, *, tick_s: float = 3600) -> Folding:
+    return Folding(store.pool, store.everyone, lambda _: gated, FoldTimes(tick_s=tick_s))
+
+
+async def backlog(store: Store, folding: Folding, tenant: str, *sessions: str) -> RollingMemory:
+    """Sessions of one tenant with two ranges each, which a worker is to look at one by one."""
+    memory = RollingMemory(store.pool, SETTINGS, folding=folding, model="script", wait_s=0)
+    state = MemoryState(
+        strategy="rolling_summary",
+        turns=TURNS,
+        summary="before",
+        summary_trust=Trust.TRUSTED_USER,
+        health=Health.DEGRADED,
+        pending=RANGES,
+    )
+    for session in sessions:
+        await memory.import_state(Identity(tenant, "alice", f"{tenant}-{session}"), state)
+    return memory
+
+
+@pytest.fixture
+async def alone(store: Store) -> None:
+    """A look takes whatever waits in the database; what earlier tests left there is not meant."""
+    await store.everyone.pool.execute("DELETE FROM memory_state")
+
+
+@pytest.mark.usefixtures("alone")
+async def test_c107_one_tick_takes_one_range_of_every_session_that_waits(
+    store: Store, tenant: str
+) -> None:
+    """However many there are: a session is never left to a later tick for the sake of others."""
+    gated = Gated()
+    gated.gate.set()
+    folding = folded_by(store, gated)
+    names = [f"conv-{number}" for number in range(40)]
+    memory = await backlog(store, folding, tenant, *names)
+    everybody = [Identity(tenant, "alice", f"{tenant}-{name}") for name in names]
+    for left in (1, 0):
+        gated.asked.clear()
+        await folding.look()
+        assert sorted(one.session for one in gated.asked) == sorted(x.session for x in everybody)
+        states = [await memory.export_state(one) for one in everybody]
+        assert {len(state.pending) for state in states} == {left}
+    assert {await memory.health(one) for one in everybody} == {Health.HEALTHY}
+    assert gated.most <= SESSIONS_AT_ONCE == 16
+
+
+@pytest.mark.usefixtures("alone")
+async def test_no_tenant_waits_for_all_sessions_of_another(store: Store, tenant: str) -> None:
+    gated = Gated()
+    folding = folded_by(store, gated)
+    await backlog(store, folding, tenant, *(f"conv-{number}" for number in range(40)))
+    await backlog(store, folding, f"{tenant}-late", "one")
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(folding.look())
+        await gated.full.wait()
+        assert f"{tenant}-late" in {one.tenant for one in gated.asked}
+        assert len(gated.asked) == SESSIONS_AT_ONCE
+        gated.gate.set()
+    assert len(gated.asked) == 41
+
+
+@pytest.mark.usefixtures("alone")
+async def test_a_slow_session_holds_up_no_tick(store: Store, tenant: str) -> None:
+    """The second range of a quick session is folded while the slow one's first still is not."""
+    gated = Gated(f"{tenant}-slow")
+    folding = folded_by(store, gated, tick_s=0.01)
+    memory = await backlog(store, folding, tenant, "slow", "quick")
+    quick = Identity(tenant, "alice", f"{tenant}-quick")
+    running = asyncio.ensure_future(folding.run())
+    async with asyncio.timeout(30):
+        while await memory.health(quick) is not Health.HEALTHY:
+            continue
+    assert gated.inside == 1
+    running.cancel()
+    await asyncio.wait([running])
+    assert running.cancelled()
+
+
+@pytest.mark.usefixtures("alone")
+async def test_a_look_that_is_cancelled_leaves_its_places_to_the_next(
+    store: Store, tenant: str
+) -> None:
+    gated = Gated()
+    folding = folded_by(store, gated)
+    await backlog(store, folding, tenant, *(f"conv-{number}" for number in range(40)))
+    looking = asyncio.ensure_future(folding.look())
+    await gated.full.wait()
+    looking.cancel()
+    await asyncio.wait([looking])
+    assert looking.cancelled()
+    gated.gate.set()
+    await folding.look()
+    # Those that were cut off are claimed still.
+    assert len(gated.asked) == 40
