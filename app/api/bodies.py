@@ -26,7 +26,7 @@ class ReadRequest(Request):
     """A request whose body was read and parsed already; the framework is handed the value."""
 
     def __init__(self, request: Request, raw: bytes, value: JsonValue) -> None:
-        super().__init__(request.scope)
+        super().__init__(request.scope, request.receive)
         self._raw = raw
         self._value = value
 

@@ -18,6 +18,8 @@ from app.log.records import StoredAnswer
 from app.service.refusals import FieldFault, RequestInvalid
 
 if TYPE_CHECKING:
+    from hashlib import _Hash as Hash
+
     from pydantic import JsonValue
     from starlette.requests import Request
 
@@ -94,6 +96,13 @@ def claim_of(request: Request, raw: bytes, value: JsonValue) -> Claim | None:
 
 
 def _fingerprint(request: Request, body: bytes) -> str:
+    digest = fingerprinting(request)
+    digest.update(body)
+    return digest.hexdigest()
+
+
+def fingerprinting(request: Request) -> Hash:
+    """The digest of a request's fingerprint, which its body is still to be added to."""
     parts = [
         request.method,
         request.url.path,
@@ -101,4 +110,4 @@ def _fingerprint(request: Request, body: bytes) -> str:
         *(request.headers.get(name) for name in _MEANING),
     ]
     # The head is JSON and has no bare line break, so no two requests share one spelling.
-    return hashlib.sha256(canonical_bytes([*parts]) + b"\n" + body).hexdigest()
+    return hashlib.sha256(canonical_bytes([*parts]) + b"\n")

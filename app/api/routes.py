@@ -35,7 +35,7 @@ Declared = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 SECURITY: Final = "bearer"
 _SCHEME: Final = "bearer "
-_PREPARED: Final = "turngate.prepared"
+PREPARED: Final = "turngate.prepared"
 _BODILESS: Final = frozenset({"GET", "HEAD"})
 
 
@@ -147,20 +147,13 @@ class PreparedRoute(WriteRoute):
     @override
     async def serve(self, request: Request, call: Call, endpoint: Endpoint) -> Response:
         """Prepare, then answer the request within one transaction."""
-        request.scope[_PREPARED] = None
-        if not self.prepares(call):
-            return await super().serve(request, call, endpoint)
         if call.claim is not None:
             edge = call.edge
             first = await call.claim.first_answer(edge.database, call.caller, edge.clock)
             if first is not None:
                 return first
-        request.scope[_PREPARED] = await self.prepared(request, call)
+        request.scope[PREPARED] = await self.prepared(request, call)
         return await super().serve(request, call, endpoint)
-
-    def prepares(self, call: Call) -> bool:  # noqa: ARG002 - some routes look at the edge
-        """Whether there is anything to prepare here; else the endpoint gets None."""
-        return True
 
     @abstractmethod
     async def prepared(self, request: Request, call: Call) -> object:
@@ -168,7 +161,7 @@ class PreparedRoute(WriteRoute):
 
 
 async def _prepared(request: Request) -> Any:
-    return request.scope[_PREPARED]
+    return request.scope[PREPARED]
 
 
 Prepared = Annotated[Any, Depends(_prepared)]

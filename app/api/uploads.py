@@ -1,33 +1,32 @@
 """Uploads: a file as the raw body, or as the one file of a form (service.md 4).
 
-The bound holds while the body is read, whatever its Content-Length says. Names are checked, never
-repaired: what could leave a header, a folder or a line is refused.
+A body is read as it comes, and never held. The bound holds meanwhile, whatever its Content-Length
+says. Names are checked, never repaired: what could leave a header, a folder or a line is refused.
 """
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol
 
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
-from starlette.datastructures import UploadFile
-from starlette.formparsers import MultiPartException, MultiPartParser
 
-from app.api.bodies import read_body
-from app.api.problems import BodyTooLarge, MediaTypeRefused
+from app.api.forms import AROUND_BYTES, FileForm
+from app.api.problems import MediaTypeRefused
 from app.runctx.mime import OCTETS, media_type
 from app.service.context.artifacts import Upload
 from app.service.refusals import ArtifactTooLarge, FieldFault, RequestInvalid
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping
+    from collections.abc import AsyncIterator, Mapping
+    from hashlib import _Hash as Hash
 
-    from starlette.datastructures import FormData
     from starlette.requests import Request
 
+    from app.runctx.shapes import Staged
+
 FORM: Final = "multipart/form-data"
-# What a form may have around its file: boundaries, headers, one short field.
-FORM_BYTES: Final = 16 * 1024
 _FIELD: Final = "conversation_id"
 # A form is read here and not by the framework, so the description learns of it here as well.
 UPLOAD_SCHEMAS: Final[dict[str, Any]] = {
@@ -57,63 +56,81 @@ Filename = Annotated[str, Field(min_length=1, max_length=255), AfterValidator(_o
 _FILENAME: Final[TypeAdapter[str]] = TypeAdapter(Filename)
 
 
-async def read_upload(request: Request, limit: int) -> bytes:
-    """The body's bytes, before it is known what they hold. Raises ArtifactTooLarge."""
-    around = FORM_BYTES if _is_form(request) else 0
-    try:
-        return await read_body(request, limit + around)
-    except BodyTooLarge:
-        raise ArtifactTooLarge(limit) from None
+class UploadBody(Protocol):
+    """The body of an upload: what it says of its file, and the bytes of that as they come."""
+
+    mime: str
+    filename: str
+    fields: dict[str, str]
+
+    def content(self) -> AsyncIterator[bytes]:
+        """The bytes. Raises RequestInvalid where there are none."""
+        ...
 
 
-async def upload_of(request: Request, conversation_id: str | None, filename: str | None) -> Upload:
-    """The file that a request brings. Raises RequestInvalid and MediaTypeRefused."""
-    raw = await request.body()
-    if _is_form(request):
-        return await _from_form(request, raw, conversation_id, filename)
-    if not raw:
-        raise _invalid("", "the body is blank")
+@dataclass(slots=True)
+class _RawBody:
+    mime: str
+    chunks: AsyncIterator[bytes]
+    filename: str = ""
+    fields: dict[str, str] = field(default_factory=dict)
+
+    async def content(self) -> AsyncIterator[bytes]:
+        is_blank = True
+        async for chunk in self.chunks:
+            is_blank = is_blank and not chunk
+            yield chunk
+        if is_blank:
+            raise _invalid("", "the body is blank")
+
+
+async def upload_body(request: Request, *, most: int, digest: Hash | None) -> UploadBody:
+    """The body, read up to its file's bytes; all that is read of it is added to the digest.
+
+    Raises ArtifactTooLarge where it says that it has more than `most`, RequestInvalid, and
+    MediaTypeRefused for a file without a media type.
+    """
     mime = request.headers.get("content-type", OCTETS)
-    return Upload(_conversation(conversation_id), raw, _sound_mime(mime), filename)
+    is_form = media_type(mime) == FORM
+    declared = request.headers.get("content-length", "")
+    if declared.isdecimal() and int(declared) > most + (AROUND_BYTES if is_form else 0):
+        raise ArtifactTooLarge(most)
+    chunks = _digested(request.stream(), digest)
+    if not is_form:
+        return _RawBody(_sound_mime(mime), chunks)
+    form = FileForm(mime, chunks)
+    await form.open()
+    _sound_mime(form.mime)
+    return form
 
 
-async def _from_form(
-    request: Request, raw: bytes, conversation_id: str | None, filename: str | None
-) -> Upload:
-    form = await _parsed(request, raw)
-    try:
-        files = [value for value in form.values() if isinstance(value, UploadFile)]
-        texts = {name: value for name, value in form.items() if isinstance(value, str)}
-        content = b"" if not files else await files[0].read()
-    finally:
-        await form.close()
-    if not content:
-        raise _invalid("", "a form has one file, and that is not empty")
-    return Upload(
-        _conversation(conversation_id, texts),
-        content,
-        _sound_mime(files[0].content_type or OCTETS),
-        filename or _sound_name(files[0].filename),
-    )
+async def _digested(chunks: AsyncIterator[bytes], digest: Hash | None) -> AsyncIterator[bytes]:
+    async for chunk in chunks:
+        if digest is not None:
+            digest.update(chunk)
+        yield chunk
 
 
-async def _parsed(request: Request, raw: bytes) -> FormData:
-    async def once() -> AsyncGenerator[bytes, None]:
-        yield raw
+@dataclass(frozen=True, slots=True)
+class Received:
+    """An upload that has come in whole."""
 
-    # The parser takes a form without an end, and loses the file that it was in the middle of.
-    if not raw.rstrip().endswith(b"--"):
-        raise _invalid("", "is a form without its end")
-    parser = MultiPartParser(request.headers, once(), max_files=1, max_fields=1)
-    try:
-        return await parser.parse()
-    except (MultiPartException, ValueError) as error:
-        raise _invalid("", "the body is no form of one file and at most one field") from error
+    body: UploadBody
+    staged: Staged
+
+    def upload(self, conversation_id: str | None, filename: str | None) -> Upload:
+        """The file that the request brought. Raises RequestInvalid."""
+        body = self.body
+        return Upload(
+            _conversation(conversation_id, body.fields),
+            self.staged,
+            body.mime,
+            filename or _sound_name(body.filename),
+        )
 
 
-def _conversation(named: str | None, texts: Mapping[str, str] | None = None) -> str:
+def _conversation(named: str | None, texts: Mapping[str, str]) -> str:
     """The conversation of the query, or of a form's one field; the two may not differ."""
-    texts = texts or {}
     if texts.keys() - {_FIELD}:
         raise _invalid("", f"the only field of a form is {_FIELD}")
     field = texts.get(_FIELD)
@@ -132,7 +149,7 @@ def _sound_mime(mime: str) -> str:
     return mime
 
 
-def _sound_name(name: str | None) -> str | None:
+def _sound_name(name: str) -> str | None:
     """The name that a form gives its file. Raises RequestInvalid."""
     if not name:
         return None
@@ -140,10 +157,6 @@ def _sound_name(name: str | None) -> str | None:
         return _FILENAME.validate_python(name)
     except ValidationError as error:
         raise _invalid("/filename", "is no name of a file without its folder") from error
-
-
-def _is_form(request: Request) -> bool:
-    return media_type(request.headers.get("content-type", "")) == FORM
 
 
 def _invalid(pointer: str, detail: str) -> RequestInvalid:

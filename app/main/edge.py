@@ -46,7 +46,7 @@ def edge_of(parts: Parts) -> Edge:
         statements=statements,
         mcp_servers=parts.servers,
         runs=_runs(parts),
-        artifacts=Artifacts(clock, max_bytes=settings.artifact_max_bytes, shelf=store.shelf),
+        artifacts=Artifacts(clock, store.artifacts, max_bytes=settings.artifact_max_bytes),
         memory=ConversationMemory(store),
         skills=Skills(clock),
         tools=ToolListing(toolbox),

@@ -6,6 +6,7 @@ own may take it for more.
 
 from __future__ import annotations
 
+import codecs
 from typing import Final
 
 OCTETS: Final = "application/octet-stream"
@@ -34,11 +35,46 @@ def media_type(mime: str) -> str:
 
 
 def sniffed(content: bytes) -> str:
-    """The media type that the bytes themselves show.
+    """The media type that the bytes themselves show."""
+    sniffer = Sniffer()
+    sniffer.feed(content)
+    return sniffer.found()
+
+
+class Sniffer:
+    """Finds which media type bytes themselves show, while they come in piece by piece.
+
+    The beginning says what they are; that they are text is known only at their end.
+    """
+
+    def __init__(self) -> None:
+        self._beginning = b""
+        self._decoder = codecs.getincrementaldecoder("utf-8")()
+        self._is_text = True
+
+    def feed(self, piece: bytes) -> None:
+        """Take the next bytes."""
+        self._beginning += piece[: _SNIFFED_BYTES - len(self._beginning)]
+        self._is_text = self._is_text and b"\0" not in piece and self._decodes(piece)
+
+    def found(self) -> str:
+        """The type, once all bytes were taken."""
+        is_text = self._is_text and self._decodes(b"", ends=True)
+        return _shown(self._beginning) or (TEXT if is_text else OCTETS)
+
+    def _decodes(self, piece: bytes, *, ends: bool = False) -> bool:
+        try:
+            self._decoder.decode(piece, ends)
+        except UnicodeDecodeError:
+            return False
+        return True
+
+
+def _shown(beginning: bytes) -> str:
+    """The type whose mark the bytes have; empty for text and for what nobody knows.
 
     What a browser could run counts as that, even where it begins like something else.
     """
-    beginning = content[:_SNIFFED_BYTES]
     lowered = beginning.lower()
     if any(mark in lowered for mark in _ACTIVE):
         return _HTML
@@ -47,7 +83,7 @@ def sniffed(content: bytes) -> str:
             return kind
     if beginning.startswith(b"RIFF") and beginning[8:12] == b"WEBP":
         return "image/webp"
-    return TEXT if is_text(content) else OCTETS
+    return ""
 
 
 def is_text(content: bytes) -> bool:

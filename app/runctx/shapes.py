@@ -15,6 +15,24 @@ Namespace = Literal["uploads", "results"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Staged:
+    """Bytes that were taken in as they came, on their way to the artifact of this id.
+
+    A small file is at hand as `content`; any other lies where it is to stay, in pieces of
+    `piece_bytes` each and a last one that may be shorter. `piece_digests` has the 32 bytes of each.
+    """
+
+    id: str
+    sha256: str
+    size_bytes: int
+    sniffed: str
+    content: bytes | None = None
+    in_bucket: bool = False
+    piece_bytes: int | None = None
+    piece_digests: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NewArtifact:
     """A file to be kept. `id` is used unless its scope holds the same bytes already.
 
@@ -23,7 +41,7 @@ class NewArtifact:
 
     id: str
     namespace: Namespace
-    content: bytes
+    content: bytes | Staged
     mime: str
     trust: Trust
     at: datetime

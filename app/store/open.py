@@ -72,11 +72,6 @@ class Store:
         """The files of every tenant's conversations."""
         return StoreArtifacts(self.pool, self.bucket)
 
-    @property
-    def shelf(self) -> StoreArtifacts | None:
-        """Where uploads are staged; nowhere, if their bytes lie in the database."""
-        return None if self.bucket is None else self.artifacts
-
     def workspace(self, tenant: str) -> StoreWorkspace:
         """The files of the tenant's conversations, as the tools see them."""
         return StoreWorkspace(self.pool, tenant, self.bucket)
@@ -135,8 +130,7 @@ class Store:
         running = [tasks.create_task(appender.run()), tasks.create_task(signals.run())]
         if folding is not None:
             running.append(tasks.create_task(folding.run()))
-        if bucket is not None:
-            running.append(tasks.create_task(Leftovers(everyone, bucket).run()))
+        running.append(tasks.create_task(Leftovers(everyone, bucket).run()))
         try:
             yield Store(
                 database=database,

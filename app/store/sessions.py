@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-from app.store.artifacts.artifact_store import StoreArtifacts
+from app.store.artifacts.artifact_rows import ArtifactRows
 from app.store.keys import passkeys
 from app.store.rows import approval_queries, grants, mcp_servers, queries, records
 from app.store.skills import StoreSkills
@@ -45,7 +45,7 @@ class StoreSession:
     def __init__(self, reader: Reader, tenant: str, bucket: Bucket | None = None) -> None:
         self._reader = reader
         self._tenant = escape(tenant)
-        self._artifacts = StoreArtifacts(reader, bucket)
+        self._artifacts = ArtifactRows(reader, bucket)
         self._skills = StoreSkills(reader, tenant)
 
     async def conversation(self, conversation_id: str) -> ConversationRecord | None:

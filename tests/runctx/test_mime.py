@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.runctx.mime import is_text, media_type, served_type, sniffed
+from app.runctx.mime import Sniffer, is_text, media_type, served_type, sniffed
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0"
 POLYGLOT = b"GIF89a/*<script>alert(1)</script>*/"
@@ -50,6 +50,26 @@ def test_c92_the_media_type_is_plain_and_lower_case(mime: str, plain: str) -> No
 )
 def test_bytes_say_what_they_are(content: bytes, found: str) -> None:
     assert sniffed(content) == found
+
+
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        ("größe".encode() * 1000, "text/plain"),
+        (b"a" * 3000 + b"\xff", "application/octet-stream"),
+        (b"a" * 3000 + b"\0", "application/octet-stream"),
+        ("ö".encode()[:1], "application/octet-stream"),
+        (b" " * 1000 + b"<script>", "text/html"),
+        (b" " * 1020 + b"<script>", "text/plain"),
+        (PNG, "image/png"),
+    ],
+)
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_bytes_say_the_same_piece_by_piece(content: bytes, found: str, size: int) -> None:
+    sniffer = Sniffer()
+    for begin in range(0, len(content), size):
+        sniffer.feed(content[begin : begin + size])
+    assert sniffer.found() == sniffed(content) == found
 
 
 def test_text_is_utf_8_without_nul() -> None:

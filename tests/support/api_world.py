@@ -230,7 +230,7 @@ def edge_of(
         mcp_servers=servers,
         statements=statements,
         runs=Runs(database=database, clock=clock, wakeups=wakeups, open_runs=open_runs),
-        artifacts=Artifacts(clock, shelf=store.shelf),
+        artifacts=Artifacts(clock, store.artifacts),
         memory=ConversationMemory(store),
         skills=Skills(clock),
         tools=ToolListing(toolbox),

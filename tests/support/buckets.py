@@ -61,8 +61,16 @@ class BucketWorld:
     @property
     def keys(self) -> list[str]:
         """The keys of all objects, without the prefix."""
+        return self._listed("list-type=2")
+
+    @property
+    def unfinished(self) -> list[str]:
+        """The keys of objects whose parts lie there, without the prefix."""
+        return self._listed("uploads")
+
+    def _listed(self, query: str) -> list[str]:
         name = self.place.url.split("/")[2]
-        listed = httpx.get(f"{self.server}/{name}?list-type=2", trust_env=False).text
+        listed = httpx.get(f"{self.server}/{name}?{query}", trust_env=False).text
         return re.findall(r"<Key>artifacts/([^<]+)</Key>", listed)
 
 

@@ -86,6 +86,7 @@ class MemoryLeases:
         return await self.append(lease, events, now=now)
 
     async def keep(self, lease: Lease, new: NewArtifact) -> ArtifactRef:
+        assert isinstance(new.content, bytes)
         self.kept.append(new)
         return ArtifactRef(
             id=new.id,

@@ -6,25 +6,28 @@ with only if its bytes do not say otherwise.
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Annotated, Any, Final
 from urllib.parse import quote
 
 from fastapi import Header, Query, Response
 from pydantic import JsonValue
 from starlette.requests import Request
+from starlette.responses import StreamingResponse
 from typing_extensions import override
 
-from app.api.edge import Call, Reading, Writing, edge_of
+from app.api.edge import Call, Reading, Writing
+from app.api.idempotency import fingerprinting
 from app.api.paging import Cursor, Limit, cut_page, page_of
-from app.api.problems import MediaTypeRefused
 from app.api.ranges import part_of
-from app.api.routes import Prepared, PreparedRoute, ReadRoute, Routes
-from app.api.uploads import FORM, Filename, read_upload, upload_of
+from app.api.routes import PREPARED, Endpoint, Prepared, ReadRoute, Routes, WriteRoute
+from app.api.uploads import FORM, Filename, Received, upload_body
 from app.api.wire import Document, Time
 from app.log.envelope import wire_time
 from app.runctx.mime import OCTETS, served_type
 from app.runctx.shapes import ArtifactRef
-from app.service.refusals import RequestInvalid
+from app.service.refusals import NotFound
 
 routes = Routes(tags=["artifacts"])
 
@@ -76,28 +79,31 @@ class Presigned(Document):
     expires_at: Time
 
 
-class UploadRoute(PreparedRoute):
-    """Its body is a file of any type, bounded by what an artifact may have."""
+class UploadRoute(WriteRoute):
+    """Its body is a file of any type, which is taken in before the transaction begins.
+
+    What makes two uploads the same is known at their end, so one that is repeated is taken in too.
+    """
 
     @override
     async def read(self, request: Request, *, takes_body: bool) -> tuple[bytes, JsonValue]:
-        """The bytes as they came. Raises ArtifactTooLarge."""
-        return await read_upload(request, edge_of(request).artifacts.max_bytes), None
+        """Nothing: the body is read where it is taken in."""
+        return b"", None
 
     @override
-    def prepares(self, call: Call) -> bool:
-        """Only bytes that do not lie in the database."""
-        return call.edge.artifacts.stages
+    async def serve(self, request: Request, call: Call, endpoint: Endpoint) -> Response:
+        """Take the file in, and answer within one transaction; what that does not keep is let go.
 
-    @override
-    async def prepared(self, request: Request, call: Call) -> object:
-        """The id under which the bytes were staged; what will be refused never is."""
-        artifacts, query = call.edge.artifacts, request.query_params
-        try:
-            upload = await upload_of(request, query.get("conversation_id"), query.get("filename"))
-        except (RequestInvalid, MediaTypeRefused):
-            return None
-        return await artifacts.stage(call.edge.database, call.caller, upload)
+        Raises ArtifactTooLarge, RequestInvalid, MediaTypeRefused.
+        """
+        artifacts, claim = call.edge.artifacts, call.claim
+        digest = None if claim is None else fingerprinting(request)
+        body = await upload_body(request, most=artifacts.max_bytes, digest=digest)
+        async with artifacts.staging(call.caller, body.content(), mime=body.mime) as staged:
+            request.scope[PREPARED] = Received(body, staged)
+            if claim is not None and digest is not None:
+                call = replace(call, claim=replace(claim, fingerprint=digest.hexdigest()))
+            return await super().serve(request, call, endpoint)
 
 
 class ContentRoute(ReadRoute):
@@ -120,15 +126,14 @@ class ContentRoute(ReadRoute):
 )
 async def create_artifact(
     call: Writing,
-    request: Request,
     response: Response,
-    staged: Prepared,
+    received: Prepared,
     conversation_id: ConversationId | None = None,
     filename: Annotated[Filename | None, Query()] = None,
 ) -> Artifact:
     """Upload a file to a conversation: as the raw body, or as the one file of a form."""
-    upload = await upload_of(request, conversation_id, filename)
-    artifact, is_new = await call.edge.artifacts.upload(call.tx, call.caller, upload, staged=staged)
+    upload = received.upload(conversation_id, filename)
+    artifact, is_new = await call.edge.artifacts.upload(call.tx, call.caller, upload)
     response.status_code = 201 if is_new else 200
     response.headers["Location"] = f"/v1/artifacts/{artifact.id}"
     return _artifact_document(artifact)
@@ -166,9 +171,11 @@ async def get_artifact_content(
     call: Reading, artifact_id: str, *, asked: AskedRange = None, if_range: IfRange = None
 ) -> Response:
     """The bytes of an artifact, or one range of them, as a download."""
-    artifact, content = await call.edge.artifacts.content(call.session, call.caller, artifact_id)
-    size, tag = len(content), f'"{artifact.sha256}"'
+    artifacts = call.edge.artifacts
+    artifact = await artifacts.read(call.session, call.caller, artifact_id)
+    size, tag = artifact.size_bytes, f'"{artifact.sha256}"'
     part = part_of(size, asked) if if_range in {None, tag} else None
+    shown = range(size) if part is None else part
     headers = {
         "Content-Type": served_type(artifact.mime, artifact.sniffed),
         "Content-Disposition": disposition(artifact.filename or artifact.id),
@@ -178,10 +185,18 @@ async def get_artifact_content(
         "ETag": tag,
         "Accept-Ranges": "bytes",
     }
-    if part is None:
-        return Response(content, headers=headers)
-    headers["Content-Range"] = f"bytes {part[0]}-{part[-1]}/{size}"
-    return Response(content[part.start : part.stop], status_code=206, headers=headers)
+    if part is not None:
+        headers["Content-Range"] = f"bytes {part[0]}-{part[-1]}/{size}"
+    status = 200 if part is None else 206
+    pieces = artifacts.pieces(artifact, shown)
+    # A first piece that is missing or altered is a problem; a later one can only break the answer.
+    first = await anext(pieces, None)
+    if first is None:
+        raise NotFound("artifact")
+    if len(first) == len(shown):
+        return Response(first, status_code=status, headers=headers)
+    headers["Content-Length"] = str(len(shown))
+    return StreamingResponse(_all(first, pieces), status_code=status, headers=headers)
 
 
 @routes.read("/v1/artifacts/{artifact_id}/presigned", "presign_artifact", scope="runs:read")
@@ -201,6 +216,12 @@ async def presign_artifact(call: Reading, artifact_id: str) -> Presigned:
 async def delete_artifact(call: Writing, artifact_id: str) -> None:
     """Delete an artifact; what the log says of it stays."""
     await call.edge.artifacts.delete(call.tx, call.caller, artifact_id)
+
+
+async def _all(first: bytes, others: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield first
+    async for piece in others:
+        yield piece
 
 
 def _artifact_document(artifact: ArtifactRef) -> Artifact:

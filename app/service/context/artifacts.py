@@ -3,8 +3,8 @@
 What is uploaded is untrusted content. An artifact belongs to its conversation, whoever brought it:
 the user of its scope is the conversation's principal. Out of reach and missing are the same answer.
 
-Where bytes lie outside of the database they are staged there before the transaction that keeps
-them, so that a slow upload holds nothing but its request.
+Bytes are staged as they come, before the transaction that keeps them, and read as they are taken,
+so that a slow upload or download holds nothing but its request.
 """
 
 from __future__ import annotations
@@ -20,14 +20,16 @@ from app.service.reach import takes_part, visible_conversation
 from app.service.refusals import ArtifactTooLarge, NotFound, PresignUnsupported
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterable, AsyncIterator
+    from contextlib import AbstractAsyncContextManager
     from datetime import datetime
 
     from app.log.queries import Page
     from app.log.records import ConversationRecord
-    from app.runctx.shapes import ArtifactRef
+    from app.runctx.shapes import ArtifactRef, Staged
     from app.service.caller import Caller
     from app.service.clock import Clock
-    from app.service.ports.database import Database, Session, Transaction
+    from app.service.ports.database import Session, Transaction
 
 ARTIFACT_BYTES: Final = 25 * 1024 * 1024
 PRESIGNED_FOR: Final = timedelta(minutes=5)
@@ -35,78 +37,73 @@ PRESIGNED_FOR: Final = timedelta(minutes=5)
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """A file that somebody sends; `mime` is their word for it."""
+    """A file that somebody sent; `mime` is their word for it."""
 
     conversation_id: str
-    content: bytes
+    staged: Staged
     mime: str
     filename: str | None = None
 
 
 class Shelf(Protocol):
-    """Where the bytes of artifacts are brought before these are kept."""
+    """Where the bytes of artifacts lie."""
 
-    async def stage(self, identity: Identity, new: NewArtifact) -> None:
-        """Bring the bytes of a file there. Raises StoreUnavailable."""
+    def staging(
+        self, tenant: str, key: str, content: AsyncIterable[bytes], *, mime: str
+    ) -> AbstractAsyncContextManager[Staged]:
+        """Take bytes in, for an artifact of that id to be kept within the block.
+
+        What nobody keeps is let go. What `content` raises passes. Raises StoreUnavailable.
+        """
+        ...
+
+    def read(self, artifact: ArtifactRef, part: range) -> AsyncIterator[bytes]:
+        """The bytes at these places, piece by piece; nothing where it is gone.
+
+        Raises ArtifactCorrupt, StoreUnavailable.
+        """
         ...
 
 
 class Artifacts:
     """The artifacts in a caller's reach; one has at most `max_bytes`."""
 
-    def __init__(
-        self, clock: Clock, *, max_bytes: int = ARTIFACT_BYTES, shelf: Shelf | None = None
-    ) -> None:
+    def __init__(self, clock: Clock, shelf: Shelf, *, max_bytes: int = ARTIFACT_BYTES) -> None:
         self._clock = clock
         self._shelf = shelf
         self.max_bytes = max_bytes
 
-    @property
-    def stages(self) -> bool:
-        """Whether an upload is staged before its transaction."""
-        return self._shelf is not None
+    def staging(
+        self, caller: Caller, content: AsyncIterable[bytes], *, mime: str
+    ) -> AbstractAsyncContextManager[Staged]:
+        """Take in the bytes of an upload, to be kept within the block or let go.
 
-    async def stage(self, database: Database, caller: Caller, upload: Upload) -> str | None:
-        """Bring the bytes of an upload to where they will lie; the id to keep them under.
-
-        None where it will be refused. Raises StoreUnavailable.
+        Raises ArtifactTooLarge as soon as there is a byte too many, StoreUnavailable.
         """
-        if self._shelf is None or len(upload.content) > self.max_bytes:
-            return None
-        async with database.session(caller.tenant) as session:
-            conversation = await session.conversation(upload.conversation_id)
-        if conversation is None or not takes_part(caller, conversation):
-            return None
-        new = self._new(caller, upload, self._clock.mint("art"))
-        await self._shelf.stage(_scope(conversation), new)
-        return new.id
+        bounded = _bounded(content, self.max_bytes)
+        return self._shelf.staging(caller.tenant, self._clock.mint("art"), bounded, mime=mime)
 
     async def upload(
-        self, tx: Transaction, caller: Caller, upload: Upload, *, staged: str | None = None
+        self, tx: Transaction, caller: Caller, upload: Upload
     ) -> tuple[ArtifactRef, bool]:
         """Keep a file, for whoever takes part; False if the conversation has it already.
 
-        Raises NotFound, ArtifactTooLarge, StoreUnavailable.
+        Raises NotFound, StoreUnavailable.
         """
-        if len(upload.content) > self.max_bytes:
-            raise ArtifactTooLarge(self.max_bytes)
         conversation = await tx.conversation(upload.conversation_id)
         if conversation is None or not takes_part(caller, conversation):
             raise NotFound("conversation")
-        new = self._new(caller, upload, staged or self._clock.mint("art"))
-        return await tx.put_artifact(_scope(conversation), new)
-
-    def _new(self, caller: Caller, upload: Upload, artifact_id: str) -> NewArtifact:
-        return NewArtifact(
-            id=artifact_id,
+        new = NewArtifact(
+            id=upload.staged.id,
             namespace="uploads",
-            content=upload.content,
+            content=upload.staged,
             mime=upload.mime,
             trust=Trust.QUARANTINED_CONTENT,
             at=self._clock.now(),
             by=caller.principal,
             filename=upload.filename,
         )
+        return await tx.put_artifact(_scope(conversation), new)
 
     async def read(self, session: Session, caller: Caller, artifact_id: str) -> ArtifactRef:
         """An artifact of a conversation in reach. Raises NotFound."""
@@ -119,15 +116,12 @@ class Artifacts:
             raise NotFound("artifact") from None
         return artifact
 
-    async def content(
-        self, session: Session, caller: Caller, artifact_id: str
-    ) -> tuple[ArtifactRef, bytes]:
-        """The artifact with its bytes. Raises NotFound, ArtifactCorrupt."""
-        artifact = await self.read(session, caller, artifact_id)
-        content = await session.artifact_content(artifact)
-        if content is None:
-            raise NotFound("artifact")
-        return artifact, content
+    def pieces(self, artifact: ArtifactRef, part: range) -> AsyncIterator[bytes]:
+        """Its bytes at these places, piece by piece; nothing where it is gone meanwhile.
+
+        Raises ArtifactCorrupt, StoreUnavailable.
+        """
+        return self._shelf.read(artifact, part)
 
     async def presigned(
         self, session: Session, caller: Caller, artifact_id: str
@@ -164,3 +158,12 @@ class Artifacts:
 
 def _scope(conversation: ConversationRecord) -> Identity:
     return Identity(conversation.tenant, conversation.principal, conversation.id)
+
+
+async def _bounded(content: AsyncIterable[bytes], most: int) -> AsyncIterator[bytes]:
+    size = 0
+    async for chunk in content:
+        size += len(chunk)
+        if size > most:
+            raise ArtifactTooLarge(most)
+        yield chunk

@@ -1,260 +1,119 @@
 """Artifacts: the port `ArtifactStore`, over Postgres alone or with a bucket (run-context.md 7).
 
-A file is known by its SHA-256 within its scope, and nothing is shared between scopes: whoever keeps
-a file learns nothing about anybody else's. Without a bucket the bytes lie in the row, out of line
-and uncompressed, so that lists never touch them. With one they lie there under the artifact's id:
-each row has an object of its own, so that letting go of one never takes another's bytes. Both kinds
-of rows are read wherever this process can reach their bytes.
+Bytes are taken in as they come and handed out as they are taken, a piece at a time: whoever is slow
+to send or to read them keeps no connection, no transaction and no more memory than that.
+
+What comes in is noted before its first byte lies anywhere (`leftovers`) and brought to where it
+will stay; the transaction that makes the artifact takes the note. So an upload that is refused, cut
+off or outlived by its process leaves nothing behind for good.
 """
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Final
+from contextlib import aclosing, asynccontextmanager, suppress
+from dataclasses import replace
+from hashlib import sha256
+from typing import TYPE_CHECKING
 
-import asyncpg
-import structlog
-
-from app.engine.arguments import sha256_hex
-from app.errors import ArtifactCorrupt, IdentityRequired, StoreUnavailable
-from app.ids import Identity
-from app.policy.taint import Trust
-from app.runctx.mime import served_type, sniffed
-from app.runctx.shapes import ArtifactRef
-from app.store.artifacts import leftovers
-from app.store.server.connections import storing
+from app.errors import ArtifactCorrupt, StoreUnavailable
+from app.runctx.mime import OCTETS, TEXT, served_type, sniffed
+from app.runctx.shapes import Staged
+from app.store.artifacts import leftovers, pieces
+from app.store.artifacts.artifact_rows import ArtifactRows, scope_of
+from app.store.artifacts.incoming import Incoming
 from app.store.server.row_security import OneTenant
-from app.store.texts import escape, unescape
+from app.store.texts import escape
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterable, AsyncIterator
 
-    from app.log.queries import Page
-    from app.runctx.shapes import NewArtifact
+    from app.ids import Identity
+    from app.runctx.shapes import ArtifactRef, NewArtifact
+    from app.store.artifacts.artifact_rows import Layout
     from app.store.artifacts.bucket import Bucket
-    from app.store.server.connections import Connection, Pool
-    from app.store.server.row_security import Reader
-
-_COLUMNS: Final = """id, tenant, principal, conversation_id, namespace, sha256, mime, sniffed,
-    size_bytes, filename, tool, run_id, stored_by, trust, created_at"""
-_SCOPE: Final = "tenant = $1 AND principal = $2 AND conversation_id = $3"
-
-# The first metadata stay, and trust is joined: the same bytes from a worse source are worse.
-_PUT: Final = """
-INSERT INTO artifacts (COLUMNS, content)
-VALUES ($4, $1, $2, $3, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
-ON CONFLICT (tenant, principal, conversation_id, namespace, sha256)
-    DO UPDATE SET trust = greatest(artifacts.trust, excluded.trust)
-RETURNING COLUMNS""".replace("COLUMNS", _COLUMNS)
-_REF: Final = "SELECT COLUMNS FROM artifacts WHERE SCOPE AND id = $4".replace(
-    "COLUMNS", _COLUMNS
-).replace("SCOPE", _SCOPE)
-_CONTENT: Final = (
-    "SELECT sha256, size_bytes, content FROM artifacts WHERE SCOPE AND id = $4".replace(
-        "SCOPE", _SCOPE
-    )
-)
-_IN_BUCKET: Final = """
-SELECT true FROM artifacts WHERE SCOPE AND id = $4 AND content IS NULL""".replace("SCOPE", _SCOPE)
-_DELETE: Final = """
-WITH gone AS (DELETE FROM artifacts WHERE SCOPE AND id = $4 RETURNING tenant, id, content)
-INSERT INTO artifact_leftovers (tenant, key, due_at)
-SELECT tenant, id, now() FROM gone WHERE content IS NULL""".replace("SCOPE", _SCOPE)
-_LIST: Final = "SELECT COLUMNS FROM artifacts WHERE SCOPE ORDER BY created_at DESC, id".replace(
-    "COLUMNS", _COLUMNS
-).replace("SCOPE", _SCOPE)
-_FIND: Final = "SELECT COLUMNS FROM artifacts WHERE tenant = $1 AND id = $2".replace(
-    "COLUMNS", _COLUMNS
-)
-_PAGE: Final = """
-SELECT COLUMNS FROM artifacts
-WHERE tenant = $1 AND conversation_id = $2 AND ($3::text IS NULL OR id < $3)
-ORDER BY id DESC LIMIT $4""".replace("COLUMNS", _COLUMNS)
-
-log = structlog.get_logger(__name__)
+    from app.store.server.connections import Pool
 
 
-class StoreArtifacts:
-    """Artifacts over a pool, or a tenant's rows or transaction, and perhaps over a bucket."""
+class StoreArtifacts(ArtifactRows):
+    """Artifacts over a pool, and perhaps over a bucket, in which the bytes of new ones lie."""
 
-    def __init__(self, source: Pool | Reader, bucket: Bucket | None = None) -> None:
-        self._source = source
-        self._bucket = bucket
+    def __init__(self, pool: Pool, bucket: Bucket | None = None) -> None:
+        super().__init__(pool, bucket)
+        self._pool = pool
 
     async def put(self, identity: Identity, new: NewArtifact) -> tuple[ArtifactRef, bool]:
         """Keep a file; with False the scope has it already, and only its trust is joined."""
-        await self.stage(identity, new)
-        return await self.keep(identity, new)
+        scope_of(identity)
+        if isinstance(new.content, Staged):
+            return await self.keep(identity, new)
+        content = _once(new.content)
+        async with self.staging(identity.tenant, new.id, content, mime=new.mime) as staged:
+            return await self.keep(identity, replace(new, content=staged))
 
-    async def stage(self, identity: Identity, new: NewArtifact) -> None:
-        """Bring the bytes to the bucket, before the transaction that keeps them; else nothing.
+    @asynccontextmanager
+    async def staging(
+        self, tenant: str, key: str, content: AsyncIterable[bytes], *, mime: str
+    ) -> AsyncIterator[Staged]:
+        """Take bytes in, for an artifact to be kept within the block; else they are swept soon.
 
-        They are noted first, so that bytes that nobody comes to keep are swept away.
+        `mime` is what they are declared as. What `content` raises passes through. Raises
+        StoreUnavailable.
         """
-        tenant, _, _ = _scope(identity)
-        if self._bucket is None:
+        async with aclosing(Incoming(content)) as incoming:
+            await incoming.begin()
+            if incoming.is_whole and self._bucket is None:
+                yield incoming.at_hand(key)
+                return
+            rows = OneTenant(self._pool, escape(tenant))
+            await leftovers.note(rows, escape(tenant), key, in_pieces=self._bucket is None)
+            try:
+                if self._bucket is None:
+                    await pieces.append_all(rows, escape(tenant), key, incoming.pieces())
+                else:
+                    await _bring(self._bucket, key, incoming, mime)
+                yield incoming.lying(key, in_bucket=self._bucket is not None)
+            finally:
+                with suppress(StoreUnavailable):
+                    await leftovers.hurry(rows, key)
+
+    async def read(self, artifact: ArtifactRef, part: range) -> AsyncIterator[bytes]:
+        """The bytes at these places, piece by piece, of which each is checked first.
+
+        Nothing where the artifact is gone. Raises ArtifactCorrupt, StoreUnavailable.
+        """
+        layout = await self.layout(artifact.identity, artifact.id)
+        if layout is None:
+            whole = await self.get(artifact.identity, artifact.id)
+            if whole is not None:
+                yield whole[part.start : part.stop]
             return
-        with storing():
-            await leftovers.note(self._rows(tenant), tenant, new.id)
-        kind = served_type(new.mime, await asyncio.to_thread(sniffed, new.content))
-        await self._bucket.put(new.id, new.content, media_type=kind)
+        size = layout.piece_bytes
+        for position in range(part.start // size, -(-part.stop // size)):
+            begin = position * size
+            piece = await self._piece(artifact, layout, position)
+            if piece is None or sha256(piece).digest() != layout.digest(position):
+                raise ArtifactCorrupt(f"{artifact.id!r} has other bytes than were kept")
+            yield piece[max(0, part.start - begin) : part.stop - begin]
 
-    async def keep(self, identity: Identity, new: NewArtifact) -> tuple[ArtifactRef, bool]:
-        """Keep a file whose bytes are where they are to lie. Raises StoreUnavailable."""
-        scope = _scope(identity)
-        looked_at = await asyncio.to_thread(_looked_at, new.content)
-        row = (*scope, *_columns(new, looked_at, run=identity.run))
-        content = new.content if self._bucket is None else None
-        async with _as_one(self._rows(scope[0])) as connection:
-            ref, is_new = _kept(await connection.fetch(_PUT, *row, content), new)
-            if self._bucket is not None:
-                await leftovers.settle(connection, new.id, is_kept=is_new)
-        return ref, is_new
-
-    async def get_ref(self, identity: Identity, artifact_id: str) -> ArtifactRef | None:
-        """The file without its bytes."""
-        scope = _scope(identity)
-        with storing():
-            row = await self._rows(scope[0]).fetchrow(_REF, *scope, escape(artifact_id))
-        return None if row is None else _ref(row)
-
-    async def get(self, identity: Identity, artifact_id: str) -> bytes | None:
-        """The bytes. Raises ArtifactCorrupt if they are not those that were kept."""
-        scope = _scope(identity)
-        with storing():
-            row = await self._rows(scope[0]).fetchrow(_CONTENT, *scope, escape(artifact_id))
-        if row is None:
-            return None
-        content: bytes | None = row["content"]
-        if content is None:
-            content = await self._reachable().get(artifact_id, size=row["size_bytes"])
-        if content is None or await asyncio.to_thread(sha256_hex, content) != row["sha256"]:
-            raise ArtifactCorrupt(f"{artifact_id!r} has other bytes than were kept")
-        return content
-
-    async def presigned(self, identity: Identity, artifact_id: str, *, seconds: int) -> str | None:
-        """A URL of the bucket that reads the bytes for so long; None if they lie elsewhere."""
-        scope = _scope(identity)
-        if self._bucket is None:
-            return None
-        with storing():
-            is_there = await self._rows(scope[0]).fetchval(_IN_BUCKET, *scope, escape(artifact_id))
-        return await self._bucket.presigned(artifact_id, seconds=seconds) if is_there else None
-
-    async def exists(self, identity: Identity, artifact_id: str) -> bool:
-        """Whether the scope holds the file."""
-        return await self.get_ref(identity, artifact_id) is not None
-
-    async def delete(self, identity: Identity, artifact_id: str) -> None:
-        """Let go of a file; of one that is not there as well."""
-        scope = _scope(identity)
-        with storing():
-            await self._rows(scope[0]).execute(_DELETE, *scope, escape(artifact_id))
-
-    async def aclose(self) -> None:
-        """Nothing of it outlives a call; connections are the pool's."""
-
-    async def find(self, tenant: str, artifact_id: str) -> ArtifactRef | None:
-        """The tenant's file of that id; whether it is in reach is the caller's business."""
-        with storing():
-            row = await self._rows(escape(tenant)).fetchrow(
-                _FIND, escape(tenant), escape(artifact_id)
-            )
-        return None if row is None else _ref(row)
-
-    async def page(self, tenant: str, conversation_id: str, page: Page) -> list[ArtifactRef]:
-        """The conversation's files, newest first; the cursor is an id."""
-        before = None if page.before is None else escape(page.before)
-        where = (escape(tenant), escape(conversation_id))
-        with storing():
-            rows = await self._rows(where[0]).fetch(_PAGE, *where, before, page.limit)
-        return [_ref(row) for row in rows]
-
-    async def list(self, identity: Identity) -> list[ArtifactRef]:
-        """The session's files, newest first, those of one moment by id."""
-        scope = _scope(identity)
-        with storing():
-            rows = await self._rows(scope[0]).fetch(_LIST, *scope)
-        return [_ref(row) for row in rows]
-
-    def _rows(self, tenant: str) -> Reader:
-        source = self._source
-        return OneTenant(source, tenant) if isinstance(source, asyncpg.Pool) else source
-
-    def _reachable(self) -> Bucket:
-        if self._bucket is None:
-            raise StoreUnavailable("the bytes lie in a bucket, and this process has none")
-        return self._bucket
+    async def _piece(self, artifact: ArtifactRef, layout: Layout, position: int) -> bytes | None:
+        if layout.in_pieces:
+            tenant = escape(artifact.identity.tenant)
+            rows = OneTenant(self._pool, tenant)
+            return await pieces.read(rows, tenant, artifact.id, position=position)
+        begin = position * layout.piece_bytes
+        end = min(begin + layout.piece_bytes, artifact.size_bytes)
+        return await self._reachable().get_part(artifact.id, range(begin, end))
 
 
-def _scope(identity: Identity) -> tuple[str, str, str]:
-    try:
-        identity.require()
-    except IdentityRequired:
-        log.warning("artifact.identity_rejected")
-        raise
-    return escape(identity.tenant), escape(identity.user), escape(identity.session)
+async def _bring(bucket: Bucket, key: str, incoming: Incoming, mime: str) -> None:
+    found = sniffed(incoming.first)
+    if incoming.is_whole:
+        await bucket.put(key, incoming.first, media_type=served_type(mime, found))
+        return
+    # An object has its type before its end is known, and what begins as text may end as anything.
+    kind = served_type(mime, OCTETS if found == TEXT else found)
+    await bucket.put_pieces(key, incoming.pieces(), media_type=kind)
 
 
-@asynccontextmanager
-async def _as_one(reader: Reader) -> AsyncIterator[Connection]:
-    """A transaction, or a part of the one that there is. Raises StoreUnavailable."""
-    if isinstance(reader, OneTenant):
-        async with reader.transaction() as connection:
-            yield connection
-    else:
-        with storing():
-            yield reader
-
-
-def _columns(new: NewArtifact, looked_at: tuple[str, str], *, run: str) -> tuple[object, ...]:
-    """The columns between a row's scope and its bytes."""
-    digest, found = looked_at
-    return (
-        new.id,
-        new.namespace,
-        digest,
-        escape(new.mime),
-        found,
-        len(new.content),
-        None if new.filename is None else escape(new.filename),
-        new.tool,
-        run or None,
-        escape(new.by),
-        int(new.trust),
-        new.at,
-    )
-
-
-def _looked_at(content: bytes) -> tuple[str, str]:
-    return sha256_hex(content), sniffed(content)
-
-
-def _kept(rows: Sequence[asyncpg.Record], new: NewArtifact) -> tuple[ArtifactRef, bool]:
-    """The row as it is now, and whether it is the new one's own."""
-    (row,) = rows
-    ref = _ref(row)
-    return ref, ref.id == new.id
-
-
-def _ref(row: asyncpg.Record) -> ArtifactRef:
-    return ArtifactRef(
-        id=row["id"],
-        identity=Identity(
-            unescape(row["tenant"]),
-            unescape(row["principal"]),
-            row["conversation_id"],
-            row["run_id"] or "",
-        ),
-        namespace=row["namespace"],
-        sha256=row["sha256"],
-        mime=unescape(row["mime"]),
-        sniffed=row["sniffed"],
-        size_bytes=row["size_bytes"],
-        filename=None if row["filename"] is None else unescape(row["filename"]),
-        tool=row["tool"],
-        by=unescape(row["stored_by"]),
-        trust=Trust.from_byte(row["trust"]),
-        created_at=row["created_at"],
-    )
+async def _once(content: bytes) -> AsyncIterator[bytes]:
+    yield content

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import AsyncIterable, Sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +35,16 @@ class Bucket(Protocol):
         """Store an object whole, or nothing of it; a browser is told to save it, not to show it."""
         ...
 
+    async def put_pieces(self, key: str, pieces: AsyncIterable[bytes], *, media_type: str) -> None:
+        """Store an object as its pieces come. What these raise passes, and nothing is stored."""
+        ...
+
     async def get(self, key: str, *, size: int) -> bytes | None:
         """The bytes; None for an object that is gone, or is not of that size."""
+        ...
+
+    async def get_part(self, key: str, part: range) -> bytes | None:
+        """The bytes at these places; None for an object that is gone or has not that many."""
         ...
 
     async def delete(self, keys: Sequence[str]) -> None:

@@ -15,14 +15,17 @@ from obstore.store import S3Store
 from app.errors import Misconfigured, StoreUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import AsyncIterable, Iterator, Sequence
 
+    from obstore import Attributes
     from obstore.store import ClientConfig, RetryConfig, S3Config
 
     from app.store.artifacts.bucket import BucketPlace
 
 _TIMES: Final[ClientConfig] = {"connect_timeout": "5s", "timeout": "60s"}
 _RETRIES: Final[RetryConfig] = {"max_retries": 2, "retry_timeout": timedelta(seconds=10)}
+# A part has 5 MiB, and so many are in memory on their way.
+_PARTS_AT_ONCE: Final = 2
 # Of what an S3 store answers, only its word for the error is told: the rest may quote the request.
 _CODE: Final = re.compile(r"<Code>(\w{1,60})</Code>")
 
@@ -47,22 +50,48 @@ class S3Bucket:
 
     async def put(self, key: str, content: bytes, *, media_type: str) -> None:
         """Store an object in one request, so that a broken one leaves no part behind."""
-        told = {"Content-Type": media_type, "Content-Disposition": "attachment"}
         with _asking():
-            await obstore.put_async(self._store, key, content, attributes=told, use_multipart=False)
+            await obstore.put_async(
+                self._store, key, content, attributes=_told(media_type), use_multipart=False
+            )
+
+    async def put_pieces(self, key: str, pieces: AsyncIterable[bytes], *, media_type: str) -> None:
+        """Store an object in parts, which are given up together if no piece comes any more."""
+        with _asking():
+            await obstore.put_async(
+                self._store,
+                key,
+                pieces,
+                attributes=_told(media_type),
+                use_multipart=True,
+                max_concurrency=_PARTS_AT_ONCE,
+            )
 
     async def get(self, key: str, *, size: int) -> bytes | None:
         """The bytes; a body of another size is not even read."""
         with _asking():
             try:
                 found = await obstore.get_async(self._store, key)
-            except FileNotFoundError as error:
-                if _code(error) == "NoSuchBucket":
+            except (BaseError, FileNotFoundError) as error:
+                if not _is_gone(error):
                     raise
                 return None
             if found.meta["size"] != size:
                 return None
             return bytes(await found.bytes_async())
+
+    async def get_part(self, key: str, part: range) -> bytes | None:
+        """The bytes at these places, in one request."""
+        with _asking():
+            try:
+                found = await obstore.get_range_async(
+                    self._store, key, start=part.start, end=part.stop
+                )
+            except (BaseError, FileNotFoundError) as error:
+                if not _is_gone(error):
+                    raise
+                return None
+            return bytes(found)
 
     async def delete(self, keys: Sequence[str]) -> None:
         """Let go of objects, many in one request."""
@@ -73,6 +102,11 @@ class S3Bucket:
         """A URL that reads the object for so long."""
         with _asking():
             return await obstore.sign_async(self._store, "GET", key, timedelta(seconds=seconds))
+
+
+def _told(media_type: str) -> Attributes:
+    """What a browser is told of an object: to save it, whatever it is."""
+    return {"Content-Type": media_type, "Content-Disposition": "attachment"}
 
 
 def _config(place: BucketPlace) -> S3Config:
@@ -96,6 +130,13 @@ def _asking() -> Iterator[None]:
     except (BaseError, OSError) as error:
         log.warning("bucket.failed", error=type(error).__name__, code=_code(error))
         raise StoreUnavailable("the bucket of artifacts did not answer") from error
+
+
+def _is_gone(error: Exception) -> bool:
+    """Whether it is the object that is not there, or has no byte at those places."""
+    if isinstance(error, FileNotFoundError):
+        return _code(error) != "NoSuchBucket"
+    return _code(error) == "InvalidRange"
 
 
 def _code(error: Exception) -> str | None:

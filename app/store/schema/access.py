@@ -181,7 +181,8 @@ class WorkspaceFileRow(SQLModel, table=True):
 class Artifact(SQLModel, table=True):
     """A file of a conversation; `principal` is the conversation's.
 
-    Its bytes are `content`, or where that is null an object of its id in the bucket.
+    Its bytes are `content`; where that is null they lie `in_pieces`, or else in an object of its id
+    in the bucket. `piece_digests` has the SHA-256 of each piece of `piece_bytes`, in their order.
     """
 
     __tablename__: ClassVar[str] = "artifacts"
@@ -207,16 +208,35 @@ class Artifact(SQLModel, table=True):
     trust: int = Field(sa_type=SmallInteger, sa_column_kwargs=NO_SEQUENCE)
     created_at: datetime = time()
     content: bytes | None = octets(null=True)
+    in_pieces: bool = truth()
+    piece_bytes: int | None = number(null=True)
+    piece_digests: bytes | None = octets(null=True)
+
+
+class ArtifactPiece(SQLModel, table=True):
+    """A piece of the bytes of an artifact, or of an upload, which has its id."""
+
+    __tablename__: ClassVar[str] = "artifact_pieces"
+    __table_args__ = (not_empty("key"),)
+
+    tenant: str = text()
+    key: str = text(key=True)
+    position: int = number(key=True)
+    content: bytes = octets()
 
 
 class ArtifactLeftover(SQLModel, table=True):
-    """An object in the bucket that no artifact needs, and from when on it may be swept away."""
+    """Bytes that no artifact needs, and from when on they may be swept away.
+
+    They are pieces, or else an object in the bucket.
+    """
 
     __tablename__: ClassVar[str] = "artifact_leftovers"
     __table_args__ = (not_empty("key"), Index(None, "due_at"))
 
     tenant: str = text()
     key: str = text(key=True)
+    in_pieces: bool = truth(key=True)
     due_at: datetime = time()
 
 

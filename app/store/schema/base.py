@@ -42,9 +42,9 @@ def number(*, key: bool = False, null: bool = False, default: int | None = None)
     return Field(sa_type=BigInteger, primary_key=key, nullable=null, sa_column_kwargs=kwargs)
 
 
-def truth() -> Any:
+def truth(*, key: bool = False) -> Any:
     """A column of boolean, false unless said otherwise."""
-    return Field(sa_type=Boolean, sa_column_kwargs={"server_default": "false"})
+    return Field(sa_type=Boolean, primary_key=key, sa_column_kwargs={"server_default": "false"})
 
 
 def time(*, null: bool = False) -> Any:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import asyncpg
     from alembic.config import Config
 
-HEAD: Final = "0019"
+HEAD: Final = "0020"
 SCRIPTS: Final = Path(__file__).parents[3] / "alembic"
 
 # Held by a transaction, for behind a pooler nothing else lasts. Other replicas wait as long as it

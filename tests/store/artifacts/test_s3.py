@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 async def test_an_object_that_is_not_there_is_none_and_is_deleted_without_a_word(s3: S3) -> None:
     bucket = s3.bucket().bucket
     assert await bucket.get("missing", size=1) is None
+    assert await bucket.get_part("missing", range(1)) is None
     await bucket.delete(["missing", "as well"])
 
 
@@ -29,19 +30,27 @@ async def test_a_body_of_another_size_is_not_read(s3: S3) -> None:
     assert await world.bucket.get("key", size=4) is None
 
 
+async def test_a_part_is_read_where_the_object_has_such_bytes(s3: S3) -> None:
+    world = s3.bucket()
+    await world.bucket.put("key", b"12345", media_type="text/plain")
+    assert await world.bucket.get_part("key", range(1, 4)) == b"234"
+    assert await world.bucket.get_part("key", range(5, 9)) is None
+
+
 async def test_a_bucket_that_is_not_there_is_a_store_that_is_away(s3: S3) -> None:
     bucket = open_bucket(s3.place(url="s3://never-made"))
     with structlog.testing.capture_logs() as told:
         for asked in (
             bucket.put("key", b"1", media_type="text/plain"),
             bucket.get("key", size=1),
+            bucket.get_part("key", range(1)),
             bucket.delete(["key"]),
         ):
             with pytest.raises(StoreUnavailable, match="bucket"):
                 await asked
     assert [(line["event"], line["code"]) for line in told] == [
         ("bucket.failed", "NoSuchBucket")
-    ] * 3
+    ] * 4
 
 
 async def test_what_is_told_of_a_failure_holds_neither_a_key_nor_the_request() -> None:

@@ -76,7 +76,7 @@ async def test_with_nothing_to_do_it_is_quick(dsn: str) -> None:
 
 async def test_a_migrated_database_is_ready(store: Store) -> None:
     facts = await store.database.ready()
-    assert (facts["database"], facts["migration"]) == (True, "0019")
+    assert (facts["database"], facts["migration"]) == (True, "0020")
 
 
 async def test_f85_no_table_of_ours_takes_an_order_from_a_sequence(store: Store) -> None:
