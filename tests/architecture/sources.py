@@ -38,20 +38,29 @@ def tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text())
 
 
+@cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    """Every node of a file, however deep inside an expression."""
+    return tuple(ast.walk(tree(path)))
+
+
 def functions(path: Path) -> Iterator[Function]:
     """Every function of a file, methods and inner ones included."""
-    for node in ast.walk(tree(path)):
+    for node in nodes(path):
         if isinstance(node, Function):
             yield node
 
 
-def imports(path: Path) -> Iterator[tuple[str, int]]:
+@cache
+def imports(path: Path) -> tuple[tuple[str, int], ...]:
     """The dotted names that a file imports anywhere, each with its line."""
-    for node in ast.walk(tree(path)):
+    found: list[tuple[str, int]] = []
+    for node in nodes(path):
         if isinstance(node, ast.Import):
-            yield from ((alias.name, node.lineno) for alias in node.names)
+            found += ((alias.name, node.lineno) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
-            yield from ((f"{node.module}.{alias.name}", node.lineno) for alias in node.names)
+            found += ((f"{node.module}.{alias.name}", node.lineno) for alias in node.names)
+    return tuple(found)
 
 
 def room(name: str) -> list[Path]:

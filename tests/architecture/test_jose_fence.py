@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import ast
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-ROOT = Path(__file__).parents[2] / "app"
-FENCE = ROOT / "trust" / "jose.py"
-SOURCES = sorted(ROOT.rglob("*.py"))
+from tests.architecture.sources import APP, nodes, tree
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FENCE = APP / "trust" / "jose.py"
+SOURCES = sorted(APP.rglob("*.py"))
 OTHERS = [path for path in SOURCES if path != FENCE]
 
 
@@ -60,13 +64,13 @@ def algorithms(call: ast.Call) -> list[str]:
     return []
 
 
-@pytest.mark.parametrize("path", OTHERS, ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize("path", OTHERS, ids=lambda path: str(path.relative_to(APP)))
 def test_no_other_file_imports_python_jose_by_statement_or_by_text(path: Path) -> None:
-    assert not {name for name in imported(ast.parse(path.read_text())) if is_jose(name)}
+    assert not {name for name in imported(tree(path)) if is_jose(name)}
 
 
 def test_the_fence_imports_the_library_and_never_jwe_or_jwt() -> None:
-    names = {name for name in imported(ast.parse(FENCE.read_text())) if is_jose(name)}
+    names = {name for name in imported(tree(FENCE)) if is_jose(name)}
     assert names == {
         "jose.jws",
         "jose.backends.cryptography_backend.CryptographyECKey",
@@ -74,16 +78,15 @@ def test_the_fence_imports_the_library_and_never_jwe_or_jwt() -> None:
     }
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(APP)))
 def test_no_file_refers_to_jwe(path: Path) -> None:
-    nodes = list(ast.walk(ast.parse(path.read_text())))
-    assert not [node for node in nodes if isinstance(node, ast.Name) and node.id == "jwe"]
-    assert not [node for node in nodes if isinstance(node, ast.Attribute) and node.attr == "jwe"]
+    assert not [one for one in nodes(path) if isinstance(one, ast.Name) and one.id == "jwe"]
+    assert not [one for one in nodes(path) if isinstance(one, ast.Attribute) and one.attr == "jwe"]
 
 
 def test_f124_every_verification_passes_a_literal_list_of_algorithms() -> None:
     """F124: one algorithm for each kind of key, and none that a token could have chosen."""
-    calls = verifications(ast.parse(FENCE.read_text()))
+    calls = verifications(tree(FENCE))
     assert [algorithms(call) for call in calls] == [["ES256"], ["RS256"]]
 
 

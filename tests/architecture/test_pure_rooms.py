@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from tests.architecture.sources import Place, room, tree
+from tests.architecture.sources import Place, nodes, room
 
 PURE = ("policy", "engine", "trust", "log", "ids", "errors")
 WAITING = (ast.AsyncFunctionDef, ast.Await, ast.AsyncFor, ast.AsyncWith)
@@ -17,7 +17,7 @@ def test_a_pure_room_has_no_async_code(name: str) -> None:
     waiting = [
         str(Place(path, node.lineno))
         for path in room(name)
-        for node in ast.walk(tree(path))
+        for node in nodes(path)
         if isinstance(node, WAITING)
     ]
     assert not waiting
