@@ -75,8 +75,12 @@ def tenant() -> str:
     return f"tenant-{next(_numbers)}"
 
 
-@pytest_asyncio.fixture
-async def store(dsn: str) -> AsyncIterator[Store]:
-    """The store, opened for one test."""
-    async with Store.open(dsn, seal=SEAL, process=f"process-{next(_numbers)}") as opened:
+@pytest_asyncio.fixture(scope="module")
+async def store(dsn: str, request: pytest.FixtureRequest) -> AsyncIterator[Store]:
+    """The store of a file's tests.
+
+    Opening one makes the database work more than most tests do: its connections have seen no
+    statement yet.
+    """
+    async with Store.open(dsn, seal=SEAL, process=request.module.__name__) as opened:
         yield opened

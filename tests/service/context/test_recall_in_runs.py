@@ -21,7 +21,7 @@ ANYWHERE: dict[str, Any] = {"memory": {"retrieval": "semantic", "scope": "user",
 HERE: dict[str, Any] = {"memory": {"retrieval": "semantic", "min_score": 0.5}}
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest_asyncio.fixture
 async def house(store: Store, tenant: str) -> House:
     embedder = PlayedEmbedder(f"runs-{tenant}", ("deploy", "cake"))
     recalling = await store.recalling(embedder)

@@ -134,7 +134,7 @@ async def effects(house: House, run: RunRecord) -> Counter[str]:
     return Counter(key.rpartition(":")[2] for key in mine)
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest_asyncio.fixture
 async def house(house: House) -> House:
     """A house with somebody to delegate to, and a tool that fails."""
     await house.agent("w", instructions="#script\nsay hm\ncall read {}\n---\nsay 42")

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.postgres
 
 
-@pytest_asyncio.fixture(autouse=True, loop_scope="module")
+@pytest_asyncio.fixture(autouse=True)
 async def alone(house: House) -> None:
     """No work is there but the test's own."""
     await house.be_alone()
