@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 
     from fastapi import FastAPI
 
+    from app.service.ports.database import Database
     from app.store.open import Store
 
 EVERYDAY = tuple(sorted(SCOPES - {"admin"}))
@@ -190,22 +191,18 @@ def edge_of(
     *,
     open_runs: int = 1000,
     reach: McpConnections | None = None,
+    database: Database | None = None,
 ) -> Edge:
     """Everything behind the edge, on a real store; nobody drives the runs.
 
-    MCP servers are reached through `reach`, or not at all.
+    MCP servers are reached through `reach`, or not at all. `database` may stand before the store's.
     """
-    database = store.database
+    database = database or store.database
     calls = reach or McpConnections(LoopClock(), commands={})
     servers = McpServers(database=database, clock=clock, reach=calls)
     providers = ProviderDirectory(clock)
     registry = ToolRegistry(builtin_tools(clock, OutboundHttp()))
-    toolbox = Toolbox(
-        registry,
-        store=store,
-        clock=clock,
-        calls=calls,
-    )
+    toolbox = Toolbox(registry, store=store, clock=clock, calls=calls)
     binder = Binder(toolbox=toolbox, providers=providers, servers=servers)
     wakeups = Wakeups(clock)
     wakeups.listen(store.signals)
@@ -248,11 +245,15 @@ def edge_of(
 
 @asynccontextmanager
 async def api_world(
-    store: Store, *, open_runs: int = 1000, reach: McpConnections | None = None
+    store: Store,
+    *,
+    open_runs: int = 1000,
+    reach: McpConnections | None = None,
+    database: Database | None = None,
 ) -> AsyncIterator[ApiWorld]:
     """The application for the length of the block, without a tenant."""
     clock = SteppedClock()
-    edge = edge_of(store, clock, open_runs=open_runs, reach=reach)
+    edge = edge_of(store, clock, open_runs=open_runs, reach=reach, database=database)
     await edge.statements.publish(clock)
     app = build_app(edge)
     transport = httpx.ASGITransport(app)
