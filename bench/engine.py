@@ -12,9 +12,9 @@ from time import process_time
 from typing import TYPE_CHECKING, Final, Literal
 
 from app.engine.agent_run import AgentRun
-from app.engine.json_text import FrozenObject
+from app.engine.json.text import FrozenObject
 from app.engine.messages import AssistantMessage, AssistantText, ToolCall, UserMessage, UserText
-from app.engine.streaming import FinalItem, TextItem, ToolCallItem
+from app.engine.streaming.items import FinalItem, TextItem, ToolCallItem
 from app.engine.usage import FinishReason, Usage
 from app.service.clock import SystemClock
 from app.tools.builtin.clock_now import clock_now
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Sequence
 
     from app.engine.messages import Message
-    from app.engine.streaming import StreamItem
+    from app.engine.streaming.items import StreamItem
     from app.log.records import FileEntry
     from app.policy.taint import Trust
     from app.turn.ports import Fact

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from typing_extensions import override
 
 from app.api.problems import BodyTooLarge, MediaTypeRefused
-from app.engine.arguments import JsonDefect, strict_loads
+from app.engine.json.arguments import JsonDefect, strict_loads
 from app.service.refusals import FieldFault, RequestInvalid
 
 if TYPE_CHECKING:

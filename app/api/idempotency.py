@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.responses import Response
 
-from app.engine.arguments import canonical_bytes
+from app.engine.json.arguments import canonical_bytes
 from app.log.records import StoredAnswer
 from app.service.refusals import FieldFault, RequestInvalid
 

@@ -19,7 +19,7 @@ from starlette.routing import Match, Route
 from app.api.codes import RETRY_AFTER_S, answer_of
 from app.api.ranges import RangeUnsatisfiable
 from app.api.wire import Document, SparseDocument
-from app.engine.json_pointer import pointer_token
+from app.engine.json.pointer import pointer_token
 from app.errors import TurngateError
 from app.service.access.rates import RateLimited
 from app.service.refusals import FieldFault, NotFound, Refusal, RequestInvalid, ScopeMissing

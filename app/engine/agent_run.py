@@ -31,14 +31,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from app.engine import (
-    accepted_turn,
-    advance,
-    model_request,
-    model_turn,
-    streamed_turn,
-    tool_batch,
-)
 from app.engine.commands import (
     AgentRunStep,
     CallModel,
@@ -51,20 +43,28 @@ from app.engine.commands import (
     ToolAnswer,
 )
 from app.engine.expect import members, require, require_all
+from app.engine.machine import (
+    accepted_turn,
+    advance,
+    model_request,
+    model_turn,
+    streamed_turn,
+    tool_batch,
+)
+from app.engine.machine.builder import RunBuilder, as_prompt
+from app.engine.machine.record import RunRecord
+from app.engine.machine.stored import read_run
+from app.engine.machine.transition import Raised
 from app.engine.messages import AssistantContent, UserContent, UserMessage
-from app.engine.run_builder import RunBuilder, as_prompt
-from app.engine.run_document import read_run
-from app.engine.run_record import RunRecord
-from app.engine.streaming import PartialStreamedTurn, StreamedInvalidToolCall, StreamedTurn
-from app.engine.transition import Raised
+from app.engine.streaming.items import PartialStreamedTurn, StreamedInvalidToolCall, StreamedTurn
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Self
 
     from app.engine.commands import ModelTurnOutcome
-    from app.engine.streaming import StreamedResolution
-    from app.engine.transition import Transition
+    from app.engine.machine.transition import Transition
+    from app.engine.streaming.items import StreamedResolution
     from app.engine.usage import FinishReason, Usage
 
 T = TypeVar("T")

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 from typing_extensions import override
 
-from app.engine.json_text import JsonValue
+from app.engine.json.text import JsonValue
 from app.engine.messages import (
     AssistantContent,
     Message,

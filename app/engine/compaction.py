@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from app.engine.json_text import compact_json
+from app.engine.json.text import compact_json
 from app.engine.messages import (
     AssistantMessage,
     AssistantText,

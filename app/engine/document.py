@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 from pydantic import ValidationError
 
 from app.engine.errors import InvalidRunDocument, UnsupportedRunFormat
-from app.engine.json_text import MAX_DEPTH, FrozenObject, compact_json, freeze
+from app.engine.json.text import MAX_DEPTH, FrozenObject, compact_json, freeze
 from app.engine.value import Value
 
 FORMAT: Final = 1

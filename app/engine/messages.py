@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from app.engine.json_text import (
+from app.engine.json.text import (
     JsonObject,
     JsonValue,
     compact_json,

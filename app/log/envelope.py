@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from app.engine.json_pointer import pointer_token
+from app.engine.json.pointer import pointer_token
 from app.log.upcasters import upcast
 from app.policy.taint import Trust
 

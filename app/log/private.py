@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from app.engine.arguments import sha256_hex
+from app.engine.json.arguments import sha256_hex
 from app.trust.decision import Malformed
 from app.trust.passkey_decision import read_evidence
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import orjson
 
-from app.engine.arguments import sha256_hex
+from app.engine.json.arguments import sha256_hex
 from app.policy.profile import Origin, ToolProfile
 
 if TYPE_CHECKING:

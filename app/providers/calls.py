@@ -6,7 +6,7 @@ arguments: `{}`.
 
 from __future__ import annotations
 
-from app.engine.json_text import FrozenObject
+from app.engine.json.text import FrozenObject
 from app.engine.messages import ToolCall
 from app.turn.state.call import ARGUMENTS_TEXT, NO_ARGUMENTS
 

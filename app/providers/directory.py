@@ -12,7 +12,7 @@ from app.turn.ports import FailureKind, ProviderError
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
 
-    from app.engine.streaming import StreamItem
+    from app.engine.streaming.items import StreamItem
     from app.providers.endpoint import ModelName
     from app.providers.models import VendorModels
     from app.turn.ports import Clock, ModelRequest, Provider

@@ -29,7 +29,7 @@ from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
-from app.engine.json_text import thaw
+from app.engine.json.text import thaw
 from app.providers.failures import FAILURES, provider_error
 from app.providers.native_files import NativeFiles
 from app.providers.replies import ReplyReader
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from pydantic_ai.messages import UploadedFileProviderName
     from pydantic_ai.models import Model
 
-    from app.engine.streaming import StreamItem
+    from app.engine.streaming.items import StreamItem
     from app.providers.endpoint import Endpoint, ModelName, Timeouts
     from app.providers.native_files import VendorStorage
     from app.turn.native_files import NativeFile

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic_ai import messages as wire
 
-from app.engine.json_text import freeze_object
+from app.engine.json.text import freeze_object
 from app.engine.messages import Reasoning, ReasoningRedacted, ReasoningText
-from app.engine.streaming import (
+from app.engine.streaming.items import (
     FinalItem,
     ReasoningDeltaItem,
     ReasoningItem,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pydantic_ai.usage import RequestUsage
 
     from app.engine.messages import ToolCall
-    from app.engine.streaming import StreamItem
+    from app.engine.streaming.items import StreamItem
     from app.engine.usage import FinishKind
 
 SEARCHED: Final = {"type": "web_search_call"}

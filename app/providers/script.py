@@ -14,7 +14,7 @@ from itertools import islice, repeat
 from typing import TYPE_CHECKING, Final, assert_never
 
 from app.engine.messages import ToolResult, ToolResultJson, ToolResultText, UserMessage
-from app.engine.streaming import FinalItem, ReasoningDeltaItem, TextItem, ToolCallItem
+from app.engine.streaming.items import FinalItem, ReasoningDeltaItem, TextItem, ToolCallItem
 from app.engine.usage import FinishReason
 from app.providers.script_program import Call, Obey, Speech, Tokens, parse_program, tool_call_item
 from app.turn.ports import ProviderError
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterator, Sequence
 
     from app.engine.messages import Message
-    from app.engine.streaming import StreamItem
+    from app.engine.streaming.items import StreamItem
     from app.providers.script_program import Program, Step
     from app.turn.ports import Clock, FailureKind, ModelRequest
 

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from app.engine.streaming import ToolCallItem
+from app.engine.streaming.items import ToolCallItem
 from app.engine.usage import Usage
 from app.providers.calls import call_from_wire
 from app.turn.ports import FailureKind

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from app.engine.messages import UserMessage
-from app.engine.streaming import TextItem
+from app.engine.streaming.items import TextItem
 from app.providers.endpoint import SCRIPT
 from app.turn.ports import ModelRequest
 

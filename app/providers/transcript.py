@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, assert_never
 
 from pydantic_ai import messages as wire
 
-from app.engine.json_text import compact_json, thaw
+from app.engine.json.text import compact_json, thaw
 from app.engine.messages import (
     AssistantImage,
     AssistantMessage,

@@ -18,14 +18,14 @@ from uuid import UUID
 
 from pydantic import BaseModel
 
-from app.engine.arguments import JsonDefect, strict_loads
 from app.engine.finish import FinishReason
-from app.engine.json_text import compact_json
+from app.engine.json.arguments import JsonDefect, strict_loads
+from app.engine.json.text import compact_json
 from app.runctx.text import without_surrogates
 
 if TYPE_CHECKING:
     from app.engine.finish import Finish
-    from app.engine.output_schema import CompiledSchema
+    from app.engine.json.output_schema import CompiledSchema
 
 MAX_DEPTH: Final = 64
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from app.engine.output_schema import CompiledSchema
+from app.engine.json.output_schema import CompiledSchema
 from app.errors import TurngateError
 from app.policy.taint import Trust
 from app.runctx.attach import (

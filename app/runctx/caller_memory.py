@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from app.engine.arguments import JsonDefect, strict_loads
+from app.engine.json.arguments import JsonDefect, strict_loads
 from app.errors import TurngateError
 from app.policy.taint import Trust
 from app.runctx.memory import MemoryBlocks

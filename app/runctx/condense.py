@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from app.engine.json_text import compact_json
+from app.engine.json.text import compact_json
 from app.engine.messages import (
     AssistantText,
     SystemMessage,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from app.engine.run_record import RunCounters
+from app.engine.machine.record import RunCounters
 from app.policy.taint import Trust
 from app.runctx.answer import Trajectory
 from app.runctx.memory import RecallReport
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from pydantic import JsonValue
 
-    from app.engine.output_schema import CompiledSchema
+    from app.engine.json.output_schema import CompiledSchema
     from app.ids import Identity
     from app.runctx.attach import InputResolved, InputSkipped
     from app.runctx.memory import MemoryBlocks

@@ -9,7 +9,7 @@ import json
 import math
 from typing import TYPE_CHECKING, Final
 
-from app.engine.json_pointer import pointer_token
+from app.engine.json.pointer import pointer_token
 from app.errors import TurngateError
 
 if TYPE_CHECKING:

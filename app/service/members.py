@@ -9,7 +9,7 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field, JsonValue
 
-from app.engine.arguments import canonical_bytes
+from app.engine.json.arguments import canonical_bytes
 
 METADATA_BYTES: Final = 16 * 1024
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, assert_never
 
 from typing_extensions import override
 
-from app.engine.arguments import canonical_bytes
-from app.engine.json_pointer import value_at, with_value_at
-from app.engine.patterns import PatternGivenUp, occurs
+from app.engine.json.arguments import canonical_bytes
+from app.engine.json.patterns import PatternGivenUp, occurs
+from app.engine.json.pointer import value_at, with_value_at
 from app.policy.dispatch import AskFirst, DenyCall, InjectText, RewriteCall
 from app.tools.forwarding import ForwardingExecutor
 from app.tools.patterns import with_replaced

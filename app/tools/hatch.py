@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from typing_extensions import override
 
-from app.engine.json_text import compact_json
+from app.engine.json.text import compact_json
 from app.log.queries import ToolQuery, ToolText
 from app.tools.forwarding import ForwardingExecutor
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from app.engine.json_text import compact_json
+from app.engine.json.text import compact_json
 from app.policy.taint import Trust
 from app.turn.ports import ToolOutcome
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from app.engine.patterns import PATTERN_LIMIT_S, PatternGivenUp, compiled
+from app.engine.json.patterns import PATTERN_LIMIT_S, PatternGivenUp, compiled
 
 # A short pattern with a long text could otherwise make a gigabyte of a megabyte.
 REPLACED_CHARS: Final = 4 * 1024 * 1024

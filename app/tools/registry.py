@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from jsonschema import Draft202012Validator, SchemaError
 
-from app.engine.arguments import canonical_bytes, sha256_hex
+from app.engine.json.arguments import canonical_bytes, sha256_hex
 from app.policy.consent import Consent
 from app.policy.profile import Origin
 from app.policy.taint import Trust

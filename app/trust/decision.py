@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
-from app.engine.arguments import canonical_bytes
+from app.engine.json.arguments import canonical_bytes
 from app.trust import base64url
 from app.trust.documents import FirstVersion, Nonce, UnixSeconds, first_problem, is_canonical
 from app.trust.jose import CompactJws, read_signed, verify_jws

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
-from app.engine.arguments import MAX_DEPTH, canonical_bytes, strict_loads
-from app.engine.json_pointer import pointer_to
+from app.engine.json.arguments import MAX_DEPTH, canonical_bytes, strict_loads
+from app.engine.json.pointer import pointer_to
 from app.trust import base64url
 from app.trust.refusal import Refused
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 import orjson
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.engine.arguments import sha256_hex
+from app.engine.json.arguments import sha256_hex
 from app.trust import base64url
 from app.trust.answer_evidence import AnswerEvidence
 from app.trust.chain import GENESIS, ChainRecord, verify_chain

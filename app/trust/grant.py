@@ -13,7 +13,7 @@ from typing import Annotated, Final, Generic, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, JsonValue
 
-from app.engine.arguments import canonical_bytes, sha256_hex
+from app.engine.json.arguments import canonical_bytes, sha256_hex
 from app.policy.constraints import Constraint, ConstraintOp
 from app.trust import base64url
 from app.trust.documents import FirstVersion, Nonce, UnixSeconds, read_model, read_object

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from webauthn import verify_authentication_response, verify_registration_response
 from webauthn.helpers.cose import COSEAlgorithmIdentifier
 
-from app.engine.arguments import canonical_bytes
+from app.engine.json.arguments import canonical_bytes
 from app.trust import base64url
 from app.trust.documents import first_problem, is_canonical, read_model
 from app.trust.refusal import Refused

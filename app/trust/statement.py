@@ -10,7 +10,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
-from app.engine.arguments import canonical_bytes
+from app.engine.json.arguments import canonical_bytes
 from app.trust import base64url
 from app.trust.documents import read_object
 from app.trust.jose import read_signed, sign_jws, verify_jws

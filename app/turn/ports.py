@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping, Sequence
 
     from app.engine.messages import Message
-    from app.engine.streaming import StreamItem
+    from app.engine.streaming.items import StreamItem
     from app.log.payload import Payload, WorkerRef
     from app.policy.capability import CapabilitySet
     from app.turn.native_files import NativeFile

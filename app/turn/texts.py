@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from app.engine.json_text import compact_json
+from app.engine.json.text import compact_json
 from app.policy.capability import in_order
 
 if TYPE_CHECKING:

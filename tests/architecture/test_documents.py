@@ -33,7 +33,7 @@ MAPPED = (
 )
 PACKAGES = sorted(
     mark.parent.relative_to(APP).as_posix()
-    for name in ("api", "runctx", "service", "store", "turn")
+    for name in ("api", "engine", "runctx", "service", "store", "turn")
     for mark in (APP / name).glob("*/**/__init__.py")
 )
 

@@ -8,7 +8,7 @@ import pytest
 
 from app.cli.demo_screen import Screen
 from app.cli.visible import visible
-from app.engine.arguments import Arguments, parse_arguments
+from app.engine.json.arguments import Arguments, parse_arguments
 from app.service.clock import SystemClock
 
 HIDING = {

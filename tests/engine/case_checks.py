@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, assert_never
 
 from app.engine.commands import CallModel, CallTools, Continue, Done, NeedsResolution
-from app.engine.streaming import Completed, EmitToolCallDelta, InvalidToolCall
+from app.engine.streaming.items import Completed, EmitToolCallDelta, InvalidToolCall
 from tests.engine import case_values as read
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from app.engine.agent_run import AgentRun
     from app.engine.commands import AgentRunStep, InvalidToolCallContext, PendingToolCall
-    from app.engine.streaming import StreamedTurnEvent
+    from app.engine.streaming.items import StreamedTurnEvent
     from tests.engine.case_values import Json
 
 

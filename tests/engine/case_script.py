@@ -6,16 +6,16 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from app.engine.agent_run import AgentRun
-from app.engine.assembler import StreamedTurnAssembler
 from app.engine.commands import ModelTurn, RunEntry, ToolAnswer
 from app.engine.messages import ToolResultText
-from app.engine.streaming import InvalidToolCall, StreamedTurn
+from app.engine.streaming.assembler import StreamedTurnAssembler
+from app.engine.streaming.items import InvalidToolCall, StreamedTurn
 from tests.engine import case_checks as check
 from tests.engine import case_values as read
 
 if TYPE_CHECKING:
     from app.engine.commands import PendingToolCall
-    from app.engine.streaming import (
+    from app.engine.streaming.items import (
         StreamedInvalidToolCall,
         StreamedResolution,
         StreamedTurnEvent,

@@ -37,7 +37,7 @@ from app.engine.messages import (
     UserMessage,
     UserText,
 )
-from app.engine.streaming import (
+from app.engine.streaming.items import (
     FinalItem,
     InternalCallId,
     ReasoningDeltaItem,

@@ -16,7 +16,7 @@ from app.engine.messages import (
     ToolResult,
     ToolResultText,
 )
-from app.engine.streaming import PartialStreamedTurn, StreamedInvalidToolCall, StreamedTurn
+from app.engine.streaming.items import PartialStreamedTurn, StreamedInvalidToolCall, StreamedTurn
 from app.engine.turn_policy import TurnPolicy
 from app.engine.usage import FinishReason, Usage
 

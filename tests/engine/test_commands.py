@@ -34,7 +34,7 @@ from app.engine.commands import (
     TurnRetried,
 )
 from app.engine.messages import ToolResultText, UserMessage
-from app.engine.streaming import (
+from app.engine.streaming.items import (
     Completed,
     EmitIngested,
     EmitToolCallDelta,

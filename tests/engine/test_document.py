@@ -8,7 +8,7 @@ import pytest
 
 from app.engine.document import read_document, write_document, write_document_text
 from app.engine.errors import InvalidRunDocument, UnsupportedRunFormat
-from app.engine.json_text import MAX_DEPTH, JsonValue
+from app.engine.json.text import MAX_DEPTH, JsonValue
 from app.engine.messages import AssistantText
 from app.engine.value import Value
 

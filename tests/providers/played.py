@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from app.engine.streaming import FinalItem, ReasoningDeltaItem, TextItem, ToolCallItem
+from app.engine.streaming.items import FinalItem, ReasoningDeltaItem, TextItem, ToolCallItem
 from app.turn.ports import ModelRequest, ProviderError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from app.engine.messages import Message, ToolCall
-    from app.engine.streaming import StreamItem
+    from app.engine.streaming.items import StreamItem
     from app.turn.ports import Provider
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from app.engine.streaming import ToolCallItem, ToolCallNameItem
+from app.engine.streaming.items import ToolCallItem, ToolCallNameItem
 from app.engine.usage import FinishReason, Usage
 from tests.providers.played import reply
 from tests.providers.vendors import CHAT, REQUEST, Failing, ask, asking, is_told

@@ -12,7 +12,7 @@ import pytest
 from pydantic import BaseModel
 
 from app.engine.finish import Finish, FinishReason
-from app.engine.output_schema import CompiledSchema
+from app.engine.json.output_schema import CompiledSchema
 from app.runctx.answer import (
     AnswerEnvelope,
     CallFate,

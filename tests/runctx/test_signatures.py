@@ -46,8 +46,8 @@ if TYPE_CHECKING:
 
     from app.engine.compaction import CompactionPlan
     from app.engine.finish import Finish
+    from app.engine.json.output_schema import CompiledSchema
     from app.engine.messages import Message
-    from app.engine.output_schema import CompiledSchema
     from app.log.attachments import Layer
     from app.runctx.answer import Trajectory
     from app.runctx.context import RunContext

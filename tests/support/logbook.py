@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import rfc8785
 
 from app.engine.messages import AssistantText, Function, ProviderIds, ToolCall
-from app.engine.streaming import FinalItem, StreamedTurn
+from app.engine.streaming.items import FinalItem, StreamedTurn
 from app.engine.turn_policy import TurnPolicy
 from app.engine.usage import Usage
 from app.log.approvals import ApprovalRequested, ApprovalResolved, Required, Risk

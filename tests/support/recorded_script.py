@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
 
     from app.engine.messages import Message
-    from app.engine.streaming import StreamItem
+    from app.engine.streaming.items import StreamItem
     from app.turn.ports import Clock, ModelRequest
 
 

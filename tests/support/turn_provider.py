@@ -11,9 +11,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from app.engine.json_text import FrozenObject
+from app.engine.json.text import FrozenObject
 from app.engine.messages import ToolCall
-from app.engine.streaming import (
+from app.engine.streaming.items import (
     FinalItem,
     ReasoningDeltaItem,
     TextItem,
@@ -25,7 +25,7 @@ from app.engine.usage import FinishReason, Usage
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence
 
-    from app.engine.streaming import StreamItem
+    from app.engine.streaming.items import StreamItem
     from app.engine.usage import FinishKind
     from app.turn.ports import ModelRequest
 

@@ -18,7 +18,7 @@ from tests.support.turn_tools import MemoryTools
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from app.engine.streaming import StreamItem, ToolCallItem
+    from app.engine.streaming.items import StreamItem, ToolCallItem
     from app.turn.ports import WorkerScope
     from tests.support.turn_tools import MemoryTool
 

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from app.engine.commands import PendingToolCall
     from app.engine.messages import Message
-    from app.engine.streaming import StreamItem
+    from app.engine.streaming.items import StreamItem
     from app.log.calls import ReplyPart
     from app.policy.capability import CapabilitySet
     from app.turn.ports import Fact, Provider

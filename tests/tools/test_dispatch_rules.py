@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from typing_extensions import override
 
-from app.engine.patterns import PatternGivenUp
+from app.engine.json.patterns import PatternGivenUp
 from app.policy.dispatch import (
     AskFirst,
     CallRule,

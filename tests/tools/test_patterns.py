@@ -7,7 +7,7 @@ from time import perf_counter
 
 import pytest
 
-from app.engine.patterns import PatternGivenUp, occurs
+from app.engine.json.patterns import PatternGivenUp, occurs
 from app.tools.patterns import with_replaced
 
 CATASTROPHIC = "(a+)+$"

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from app.engine.agent_run import AgentRun
-    from app.engine.streaming import StreamItem
+    from app.engine.streaming.items import StreamItem
     from app.log.calls import ReplyPart
     from app.turn.options import ApprovalDecision
     from app.turn.ports import Fact, ToolInvocation

@@ -32,7 +32,7 @@ from tests.support.turn_world import RUN_ID, World, approve, deny
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from app.engine.streaming import StreamItem
+    from app.engine.streaming.items import StreamItem
     from app.turn.options import ApprovalDecision
     from app.turn.ports import Fact, ModelRequest
     from app.turn.result import PendingApproval, TurnResult

@@ -9,7 +9,7 @@ import orjson
 from pydantic import Field, JsonValue
 
 from app.api.wire import Body, Document, SparseDocument, Time, time_or_none
-from app.engine.json_text import compact_json
+from app.engine.json.text import compact_json
 from app.log.envelope import wire_time
 from app.log.payload import UsageTotals
 from app.log.records import RunRecord, RunStatus

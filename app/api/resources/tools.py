@@ -8,7 +8,7 @@ from app.api.edge import Reading
 from app.api.paging import Cursor, Limit, cut_page, page_of
 from app.api.routes import Routes
 from app.api.wire import Document
-from app.engine.json_text import thaw
+from app.engine.json.text import thaw
 from app.policy.capability import in_order
 from app.service.agents.tool_listing import ListedTool
 

@@ -12,7 +12,7 @@ import orjson
 from pydantic import ValidationError
 
 from app.api.frames import CLIENT_FRAME, CLIENT_FRAME_TYPES, PROTOCOL
-from app.engine.arguments import JsonDefect, strict_loads
+from app.engine.json.arguments import JsonDefect, strict_loads
 from app.log.envelope import shown
 
 if TYPE_CHECKING:

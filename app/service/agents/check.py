@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
-from app.engine.json_pointer import pointer_token, pointer_tokens
-from app.engine.output_schema import require_usable
-from app.engine.patterns import compiled
+from app.engine.json.output_schema import require_usable
+from app.engine.json.patterns import compiled
+from app.engine.json.pointer import pointer_token, pointer_tokens
 from app.service.agents.mcp_spec import server_named
 from app.service.refusals import FieldFault
 from app.turn.texts import ASK_QUESTION

@@ -19,7 +19,7 @@ from pydantic import (
     model_serializer,
 )
 
-from app.engine.arguments import canonical_bytes, sha256_hex
+from app.engine.json.arguments import canonical_bytes, sha256_hex
 from app.policy.capability import parse_capabilities
 from app.policy.grants import GrantPolicy
 from app.runctx.attach import INLINE_MAX_BYTES, INLINE_TOTAL_MAX_BYTES

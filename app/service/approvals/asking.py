@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from app.engine.arguments import sha256_hex
+from app.engine.json.arguments import sha256_hex
 from app.log.approvals import ApprovalRequested, ApprovalResolved, Risk
 from app.log.envelope import NewEvent, wire_time
 from app.log.private import encode_programs

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from app.engine.arguments import Arguments, parse_arguments, sha256_hex
+from app.engine.json.arguments import Arguments, parse_arguments, sha256_hex
 from app.log.envelope import wire_time
 from app.log.records import DecisionClaims, KeyRecord, PasskeyRecord
 from app.policy.capability import NEVER_GRANTED

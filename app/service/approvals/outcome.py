@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from app.engine.arguments import sha256_hex
+from app.engine.json.arguments import sha256_hex
 from app.log.approvals import ApprovalDecided, ApprovalResolved
 from app.log.envelope import NewEvent
 from app.log.payload import CoveredBy

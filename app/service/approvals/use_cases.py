@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import orjson
 
-from app.engine.arguments import canonical_bytes
+from app.engine.json.arguments import canonical_bytes
 from app.log.approvals import ApprovalResolved, DecisionRefused, SessionApprovalEnded
 from app.log.envelope import NewEvent
 from app.service.approvals import decisions

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import orjson
 
-from app.engine.arguments import sha256_hex
+from app.engine.json.arguments import sha256_hex
 from app.engine.messages import SystemMessage
 from app.errors import LeaseLost, StoreUnavailable, TurngateError
 from app.log.envelope import NewEvent

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 import structlog
 
-from app.engine.arguments import sha256_hex
 from app.engine.compaction import estimated_tokens
+from app.engine.json.arguments import sha256_hex
 from app.engine.messages import AssistantMessage
 from app.errors import LeaseLost, StoreUnavailable
 from app.ids import Identity

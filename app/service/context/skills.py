@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
-from app.engine.arguments import canonical_bytes, sha256_hex
+from app.engine.json.arguments import canonical_bytes, sha256_hex
 from app.runctx.skill import OWNED_SCOPES, Skill, SkillCard
 from app.service.reach import takes_part
 from app.service.refusals import FieldFault, NotFound, RequestInvalid

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, assert_never
 
 import orjson
 
-from app.engine.arguments import sha256_hex
 from app.engine.finish import Finish, FinishReason
+from app.engine.json.arguments import sha256_hex
 from app.log.approvals import ApprovalRequested
 from app.log.envelope import NewEvent
 from app.log.payload import UsageTotals
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from app.engine.agent_run import AgentRun
-    from app.engine.output_schema import CompiledSchema
+    from app.engine.json.output_schema import CompiledSchema
     from app.log.payload import WorkerRef
     from app.log.records import ApprovalRecord, RunRecord
     from app.service.agents.binding import Bound

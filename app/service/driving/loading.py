@@ -10,7 +10,7 @@ import asyncio
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from app.engine.output_schema import CompiledSchema
+from app.engine.json.output_schema import CompiledSchema
 from app.ids import Identity
 from app.log.catalogue import refuse_unknown
 from app.log.records import ConsentRecords

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
-from app.engine.arguments import sha256_hex
+from app.engine.json.arguments import sha256_hex
 from app.log.calls import DispatchMutated
 from app.trust.mutation import Mutation
 from app.trust.statement import StatementKind, signature_of

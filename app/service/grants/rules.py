@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from app.engine.arguments import canonical_bytes
+from app.engine.json.arguments import canonical_bytes
 from app.policy.capability import NEVER_GRANTED, in_order, parse_capability
 from app.service.agents.spec import AgentSpec
 from app.service.refusals import FieldFault, GrantInvalid

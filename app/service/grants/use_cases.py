@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from app.engine.arguments import sha256_hex
+from app.engine.json.arguments import sha256_hex
 from app.log.envelope import NewEvent, wire_time
 from app.log.grants import GrantEnrolled, GrantResource, GrantRevoked, GrantSuspended
 from app.service.grants.rules import GrantRules, lifetime_faults, refusal

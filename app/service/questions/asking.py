@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from app.engine.arguments import sha256_hex
+from app.engine.json.arguments import sha256_hex
 from app.log.approvals import QuestionAsked
 from app.log.envelope import NewEvent, wire_time
 from app.log.private import QuestionBinding

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from app.engine.json_text import parse_json
+from app.engine.json.text import parse_json
+from app.engine.machine.output_tool import answer_content
 from app.engine.messages import (
     AssistantMessage,
     AssistantText,
@@ -20,7 +21,6 @@ from app.engine.messages import (
     UserMessage,
     UserText,
 )
-from app.engine.output_tool import answer_content
 from app.log.payload import delegation_of
 from app.turn.model.reply import decode_reply
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from app.engine.arguments import sha256_hex
+from app.engine.json.arguments import sha256_hex
 from app.errors import StoreUnavailable
 from app.log.calls import ToolAnsweredLate
 from app.log.envelope import NewEvent

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 import asyncpg
 import structlog
 
-from app.engine.arguments import sha256_hex
+from app.engine.json.arguments import sha256_hex
 from app.errors import ArtifactCorrupt, IdentityRequired, StoreUnavailable
 from app.ids import Identity
 from app.policy.taint import Trust

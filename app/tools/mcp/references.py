@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
-from app.engine.json_pointer import value_at
+from app.engine.json.pointer import value_at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

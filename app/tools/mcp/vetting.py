@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from jsonschema import Draft202012Validator, SchemaError
 
-from app.engine.arguments import canonical_bytes
+from app.engine.json.arguments import canonical_bytes
 from app.log.servers import SEPARATOR, McpListing
 from app.tools.mcp.references import Unbounded, require_bounded
 

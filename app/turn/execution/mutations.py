@@ -10,7 +10,7 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, assert_never
 
-from app.engine.arguments import Arguments, parse_arguments, sha256_hex
+from app.engine.json.arguments import Arguments, parse_arguments, sha256_hex
 from app.turn import texts
 from app.turn.attempt import Raised, attempt
 from app.turn.gate.decided import schema_problems

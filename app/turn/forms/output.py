@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
-from app.engine.arguments import sha256_hex
 from app.engine.commands import CallModel
-from app.engine.json_text import compact_json
+from app.engine.json.arguments import sha256_hex
+from app.engine.json.text import compact_json
 from app.engine.messages import ToolCall, ToolResult, ToolResultText
 from app.turn import texts
 from app.turn.ports import ToolSpec

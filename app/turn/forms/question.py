@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from app.engine.arguments import canonical_bytes, sha256_hex
+from app.engine.json.arguments import canonical_bytes, sha256_hex
 from app.trust.documents import match_model
 from app.trust.refusal import Refused
 from app.turn.limits import (
@@ -22,7 +22,7 @@ from app.turn.ports import ToolSpec
 from app.turn.texts import ASK_QUESTION
 
 if TYPE_CHECKING:
-    from app.engine.arguments import Arguments
+    from app.engine.json.arguments import Arguments
 
 _DESCRIPTION: Final = (
     "Ask the people you work for, when you cannot go on without a choice that is theirs. The run"

@@ -11,9 +11,9 @@ from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from app.engine.bounded_schema import BoundedSchema
-from app.engine.json_pointer import pointer_to
-from app.engine.json_text import compact_json
+from app.engine.json.bounded_schema import BoundedSchema
+from app.engine.json.pointer import pointer_to
+from app.engine.json.text import compact_json
 from app.turn.limits import SCHEMA_PROBLEM_CHARS, SCHEMA_PROBLEMS
 
 if TYPE_CHECKING:

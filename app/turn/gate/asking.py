@@ -13,7 +13,7 @@ from app.turn.gate.verdict import Ask, Settle
 from app.turn.result import PendingApproval, UnattendedDenial
 
 if TYPE_CHECKING:
-    from app.engine.arguments import Arguments
+    from app.engine.json.arguments import Arguments
     from app.turn.gate.gating import Gated
     from app.turn.state.context import TurnCtx
 

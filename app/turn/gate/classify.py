@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never
 
-from app.engine.arguments import Arguments, Malformed
+from app.engine.json.arguments import Arguments, Malformed
 from app.log.calls import RetrievalMissed
 from app.log.payload import CoveredBy
 from app.policy.gate import Allow, Deny, Escalate, InjectContext, Modify

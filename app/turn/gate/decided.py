@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never
 
-from app.engine.arguments import Arguments, Malformed, parse_arguments
+from app.engine.json.arguments import Arguments, Malformed, parse_arguments
 from app.log.approvals import ApprovalResolved
 from app.log.calls import PolicyRechecked
 from app.log.payload import CoveredBy

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from app.engine.arguments import canonical_bytes, sha256_hex
+from app.engine.json.arguments import canonical_bytes, sha256_hex
 from app.turn import texts
 from app.turn.gate.decided import schema_problems
 from app.turn.gate.verdict import Delegation, Settle
@@ -23,7 +23,7 @@ from app.turn.ports import ToolSpec
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from app.engine.arguments import Arguments
+    from app.engine.json.arguments import Arguments
     from app.log.payload import JsonObject
     from app.turn.gate.verdict import Verdict
     from app.turn.options import DelegateDescriptor, RunTurnOptions

@@ -26,7 +26,7 @@ from app.turn.result import GrantReplayClear
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from app.engine.arguments import Arguments
+    from app.engine.json.arguments import Arguments
     from app.log.calls import GateRule
     from app.policy.capability import CapabilitySet
     from app.policy.gate import GateOutcome, Transform

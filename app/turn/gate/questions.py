@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.engine.json_text import compact_json
+from app.engine.json.text import compact_json
 from app.policy.taint import Trust, highest, tag_of_answer
 from app.trust.refusal import Refused
 from app.turn import texts
@@ -19,7 +19,7 @@ from app.turn.result import PendingQuestion
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from app.engine.arguments import Arguments
+    from app.engine.json.arguments import Arguments
     from app.turn.forms.question import Question
     from app.turn.options import VerifiedAnswer
     from app.turn.state.call import OpenCall

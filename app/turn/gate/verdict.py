@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from app.policy.taint import Trust
 
 if TYPE_CHECKING:
-    from app.engine.arguments import Arguments
+    from app.engine.json.arguments import Arguments
     from app.log.payload import CoveredBy, Payload
     from app.turn.options import DelegateDescriptor
     from app.turn.ports import DispatchInjectContext, DispatchModify

@@ -11,7 +11,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from app.engine.streaming import FinalItem, ReasoningDeltaItem, TextItem, UnknownItem
+from app.engine.streaming.items import FinalItem, ReasoningDeltaItem, TextItem, UnknownItem
 from app.log.runs import StepStarted
 from app.turn.model.retry import retry_wait_s
 from app.turn.ports import FailureKind, ProviderError
@@ -21,7 +21,7 @@ from app.turn.stream import ReasoningDelta, TextDelta
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
-    from app.engine.streaming import StreamItem
+    from app.engine.streaming.items import StreamItem
     from app.turn.ports import ModelRequest
     from app.turn.state.context import TurnCtx
 

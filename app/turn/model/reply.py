@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import structlog
 
-from app.engine.assembler import StreamedTurnAssembler
 from app.engine.commands import Skip
-from app.engine.json_text import parse_json
+from app.engine.json.text import parse_json
 from app.engine.messages import (
     AssistantText,
     ToolCall,
@@ -21,7 +20,8 @@ from app.engine.messages import (
     ToolResultJson,
     ToolResultText,
 )
-from app.engine.streaming import FinalItem, StreamedTurn, ToolCallItem, ToolCallNameItem
+from app.engine.streaming.assembler import StreamedTurnAssembler
+from app.engine.streaming.items import FinalItem, StreamedTurn, ToolCallItem, ToolCallNameItem
 from app.engine.turn_policy import TurnPolicy
 from app.engine.value import Value
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from app.engine.agent_run import AgentRun
     from app.engine.commands import AgentRunStep, PendingToolCall, ToolAnswer
     from app.engine.messages import ToolResultContent
-    from app.engine.streaming import StreamItem
+    from app.engine.streaming.items import StreamItem
 
 _NAMELESS: Final = "unnamed_tool"
 _log = structlog.get_logger(__name__)

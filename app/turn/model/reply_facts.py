@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import count
 from typing import TYPE_CHECKING, assert_never
 
-from app.engine.arguments import Arguments
+from app.engine.json.arguments import Arguments
 from app.engine.messages import AssistantImage, AssistantText, Reasoning, ToolCall
-from app.engine.streaming import ReasoningDeltaItem, TextItem
+from app.engine.streaming.items import ReasoningDeltaItem, TextItem
 from app.log.calls import ReplyPart
 from app.log.payload import UsageTotals
 from app.turn.state.call import read_arguments, sent_text
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from app.engine.messages import AssistantContent
-    from app.engine.streaming import StreamItem
+    from app.engine.streaming.items import StreamItem
     from app.engine.usage import Usage
     from app.turn.transcript import Transcript
 

@@ -23,7 +23,7 @@ from app.turn.state.context import Partial, TurnFailed
 
 if TYPE_CHECKING:
     from app.engine.commands import CallModel
-    from app.engine.streaming import FinalItem, StreamedTurn
+    from app.engine.streaming.items import FinalItem, StreamedTurn
     from app.turn.model.dial import Collected
     from app.turn.state.context import TurnCtx
 

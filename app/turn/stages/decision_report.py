@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from app.engine.arguments import Arguments, sha256_hex
+from app.engine.json.arguments import Arguments, sha256_hex
 from app.engine.messages import AssistantMessage
 from app.engine.turn_content import tool_calls
 from app.turn.gate.verdict import Ask, AskQuestions, Settle, Start

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.engine.arguments import Malformed
 from app.engine.commands import CallModel, CallTools, Done
+from app.engine.json.arguments import Malformed
 from app.log.runs import StepDiscarded
 from app.turn.gate.verdict import Settle
 from app.turn.limits import DENIAL_REPROMPTS, MALFORMED_STEPS_IN_A_ROW

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from app.engine.arguments import Arguments
+    from app.engine.json.arguments import Arguments
     from app.turn.options import VerifiedAnswer
     from app.turn.state.call import OpenCall
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from app.engine.arguments import Arguments, Malformed, parse_arguments
+from app.engine.json.arguments import Arguments, Malformed, parse_arguments
 from app.turn.transcript import CallMark
 
 if TYPE_CHECKING:

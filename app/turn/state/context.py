@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from app.engine.agent_run import AgentRun
     from app.engine.messages import Message
-    from app.engine.streaming import StreamItem
+    from app.engine.streaming.items import StreamItem
     from app.log.payload import Payload
     from app.policy.capability import CapabilitySet
     from app.policy.grants import RememberedGrant, SessionApproval

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from app.engine.arguments import Arguments, parse_arguments
+from app.engine.json.arguments import Arguments, parse_arguments
 from app.turn.options import ApprovalDecision, Identity
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from app.engine.arguments import sha256_hex
+from app.engine.json.arguments import sha256_hex
 from app.log.envelope import Event, NewEvent, placed
 from app.log.runs import StepStarted
 from app.policy.taint import Trust

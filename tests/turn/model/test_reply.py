@@ -19,7 +19,7 @@ from app.engine.messages import (
     ToolResultJson,
     ToolResultText,
 )
-from app.engine.streaming import (
+from app.engine.streaming.items import (
     FinalItem,
     ReasoningItem,
     StreamItem,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from typing_extensions import override
 
-from app.engine.json_text import compact_json
+from app.engine.json.text import compact_json
 from app.engine.messages import (
     AssistantMessage,
     ToolCall,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from app.engine.messages import Message
-    from app.engine.streaming import StreamItem
+    from app.engine.streaming.items import StreamItem
     from app.turn.ports import Fact
 
 

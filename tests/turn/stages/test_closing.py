@@ -17,7 +17,7 @@ from tests.support.turn_tools import EGRESS, MemoryTool
 from tests.support.turn_world import World
 
 if TYPE_CHECKING:
-    from app.engine.streaming import StreamItem
+    from app.engine.streaming.items import StreamItem
 
 
 async def test_t3_a_cap_without_text_is_followed_by_one_closing_call_without_tools_and_search() -> (
