@@ -26,6 +26,7 @@ class Place:
 
     folder: Path
     settings: tuple[str, ...] = ()
+    program: tuple[str, ...] = COMMAND
 
     @property
     def data(self) -> Path:
@@ -34,7 +35,7 @@ class Place:
 
     def command(self, *words: str) -> list[str]:
         """The words of a whole command line."""
-        return ["env", f"TURNGATE_DATA_DIR={self.data}", *self.settings, *COMMAND, *words]
+        return ["env", f"TURNGATE_DATA_DIR={self.data}", *self.settings, *self.program, *words]
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Run a command to its end."""
