@@ -3,10 +3,16 @@
 cosmic-ray makes the mutants that `mutants.toml` chooses, in copies of the working tree, one copy a
 core, so the tree itself is never touched. A survivor is a fault of the tests, unless `mutants.toml`
 explains it: then the flipped program means the same. Exits with 1 if there is another one.
+
+    python -m bench.mutants [PATH ...]
+
+takes only the mutants of modules whose path begins so.
 """
 
 from __future__ import annotations
 
+import ast
+import json
 import os
 import shutil
 import sqlite3
@@ -17,27 +23,64 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
 ROOT: Final = Path(__file__).parents[1]
-CONFIG: Final = "mutants.toml"
-SESSION: Final = "mutants.sqlite"
-COPIED: Final = ("app", "tests", "pyproject.toml", CONFIG)
+CHOICE: Final = "mutants.toml"
+CONFIG: Final = "session.toml"
+SESSION: Final = "session.sqlite"
+COPIED: Final = ("alembic", "app", "bench", "tests", "pyproject.toml", CHOICE)
 TOOLS: Final = ROOT / ".tools" / "bin"
 # What is true for the type checker alone is no condition of the program.
 _NOT_RUN: Final = "if TYPE_CHECKING:"
 _SKIP: Final = "INSERT INTO work_results (worker_outcome, job_id) VALUES ('SKIPPED', ?)"
 _OPEN: Final = """
-    SELECT m.job_id, m.module_path, m.start_pos_row FROM mutation_specs m
-    LEFT JOIN work_results w ON w.job_id = m.job_id WHERE w.job_id IS NULL ORDER BY 2, 3, 1
+    SELECT job_id, module_path, operator_name,
+        start_pos_row, start_pos_col, end_pos_row, end_pos_col
+    FROM mutation_specs ORDER BY module_path, start_pos_row, start_pos_col, operator_name
 """
 _DONE: Final = """
     SELECT m.module_path, w.test_outcome, w.diff FROM mutation_specs m
     JOIN work_results w ON w.job_id = m.job_id WHERE w.worker_outcome <> 'SKIPPED' ORDER BY 1, 3
 """
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """Modules, and the tests that hold them: arguments of pytest."""
+
+    modules: tuple[str, ...]
+    tests: tuple[str, ...]
+
+    @staticmethod
+    def of(chosen: Mapping[str, Any], only: tuple[str, ...]) -> Suite:
+        """A suite as it is written down, with those of its modules whose path begins so."""
+        modules: list[str] = []
+        for pattern in chosen["modules"]:
+            found = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob(pattern))
+            if not found:
+                raise SystemExit(f"{CHOICE}: {pattern} is not there")
+            modules += found
+        return Suite(tuple(one for one in modules if one.startswith(only)), tuple(chosen["tests"]))
+
+    def config(self, timeout: float) -> str:
+        """What cosmic-ray is told; a JSON text is a TOML value."""
+        pytest = " ".join(("exec $PYTHON -m pytest -x -q -p no:cacheprovider", *self.tests))
+        command = json.dumps(f"sh -c '{pytest}'")
+        return "\n".join(
+            (
+                "[cosmic-ray]",
+                f"module-path = {json.dumps(self.modules)}",
+                f"timeout = {timeout}",
+                "excluded-modules = []",
+                f"test-command = {command}",
+                "[cosmic-ray.distributor]",
+                'name = "local"',
+            )
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,48 +98,87 @@ class Mutant:
         return f"{self.module}: {self.before} -> {self.after}"
 
 
-def main() -> int:
-    """Make all mutants and say which survived."""
+def main(only: tuple[str, ...]) -> int:
+    """Make the mutants, suite by suite, and say which survived."""
+    chosen = tomllib.loads((ROOT / CHOICE).read_text())
+    suites = [Suite.of(one, only) for one in chosen["suites"]]
+    mutants: list[Mutant] = []
     with TemporaryDirectory(prefix="turngate-mutants-") as folder:
         shares = [Path(folder) / str(core) for core in range(len(os.sched_getaffinity(0)))]
-        _prepare(shares)
-        _require_green(shares[0])
-        running = [_start(share, "exec", CONFIG, SESSION) for share in shares]
-        codes = [process.wait() for process in running]
-        if any(codes):
-            raise SystemExit("a run of the mutants broke off")
-        mutants = [mutant for share in shares for mutant in _results(share)]
-    return _tell(mutants)
+        for share in shares:
+            _copy(share)
+        for suite in suites:
+            if suite.modules:
+                mutants += _made(suite, shares, chosen)
+    return _tell(mutants, chosen["explained"])
 
 
-def _prepare(shares: list[Path]) -> None:
-    """A copy of the tree for each core, with its share of the mutants still to be made."""
-    first, *others = shares
-    first.mkdir()
+def _copy(share: Path) -> None:
+    """A copy of the tree, in which cosmic-ray finds the operator of ours."""
+    share.mkdir()
     for name in COPIED:
         source = ROOT / name
         if source.is_dir():
-            shutil.copytree(source, first / name, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(source, share / name, ignore=shutil.ignore_patterns("__pycache__"))
         else:
-            shutil.copy(source, first / name)
-    for command in (
-        ["cosmic-ray", "init", CONFIG, SESSION],
-        ["cr-filter-operators", SESSION, CONFIG],
-    ):
-        subprocess.run([TOOLS / command[0], *command[1:]], cwd=first, check=True)
-    for share in others:
-        shutil.copytree(first, share)
+            shutil.copy(source, share / name)
+    found = share / "turngate_mutants-1.dist-info"
+    found.mkdir()
+    (found / "METADATA").write_text("Name: turngate-mutants\nVersion: 1\n")
+    (found / "entry_points.txt").write_text(
+        "[cosmic_ray.operator_providers]\nturngate = bench.mutations:Mutations\n"
+    )
+
+
+def _made(suite: Suite, shares: list[Path], chosen: Mapping[str, Any]) -> Iterator[Mutant]:
+    """The mutants of a suite, each made in one of the shares."""
     for at, share in enumerate(shares):
-        _keep(share, at, len(shares))
+        (share / CONFIG).write_text(suite.config(chosen["timeout"]))
+        _choose(share, chosen["operators"], (at, len(shares)))
+    _require_green(shares[0])
+    running = [_start(share, "exec", CONFIG, SESSION) for share in shares]
+    codes = [process.wait() for process in running]
+    if any(codes):
+        raise SystemExit("a run of the mutants broke off")
+    print(f"done: {', '.join(suite.modules)}", flush=True)
+    for share in shares:
+        yield from _results(share)
 
 
-def _keep(share: Path, at: int, count: int) -> None:
-    """Skip what is another's, and what never runs."""
+def _choose(share: Path, operators: Sequence[str], part: tuple[int, int]) -> None:
+    """Find the mutants of a suite; skip what is another share's, and what is nobody's."""
+    (share / SESSION).unlink(missing_ok=True)
+    if _start(share, "init", CONFIG, SESSION).wait():
+        raise SystemExit("cosmic-ray finds no mutants")
+    number, (at, count) = 0, part
     with closing(sqlite3.connect(share / SESSION)) as session, session:
-        for number, (job, module, row) in enumerate(session.execute(_OPEN).fetchall()):
-            line = (share / module).read_text().splitlines()[row - 1]
-            if number % count != at or line.strip() == _NOT_RUN:
+        for job, module, operator, *span in session.execute(_OPEN).fetchall():
+            is_wanted = operator in operators and _says_more(share / module, operator, span)
+            if not is_wanted or number % count != at:
                 session.execute(_SKIP, (job,))
+            number += is_wanted
+
+
+def _says_more(module: Path, name: str, span: list[int]) -> bool:
+    """Whether the program runs it, and no other operator makes the same of it.
+
+    `not` before a bare `:=` is no Python at all.
+    """
+    row, column, end_row, end_column = span
+    lines = module.read_text().splitlines()[row - 1 : end_row]
+    if lines[0].strip() == _NOT_RUN:
+        return False
+    if name != "core/AddNot":
+        return True
+    lines[-1] = lines[-1][:end_column]
+    lines[0] = lines[0][column:]
+    match ast.parse(f"({' '.join(lines)})", mode="eval").body:
+        case ast.UnaryOp(op=ast.Not()) | ast.NamedExpr():
+            return False
+        case ast.Compare(ops=[operator]):
+            return isinstance(operator, ast.Lt | ast.LtE | ast.Gt | ast.GtE)
+        case _:
+            return True
 
 
 def _require_green(share: Path) -> None:
@@ -128,8 +210,7 @@ def _changed(diff: str, sign: str) -> str:
     return " ".join(line[1:].strip() for line in lines if not line.startswith(sign * 3))
 
 
-def _tell(mutants: list[Mutant]) -> int:
-    explained = tomllib.loads((ROOT / CONFIG).read_text())["explained"]
+def _tell(mutants: list[Mutant], explained: Mapping[str, str]) -> int:
     survivors = [one for one in mutants if not one.is_noticed]
     for one in survivors:
         print(f"survived  {one.name}\n          {explained.get(one.name, 'UNEXPLAINED')}")
@@ -139,4 +220,4 @@ def _tell(mutants: list[Mutant]) -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(main(tuple(sys.argv[1:]) or ("",)))
