@@ -27,7 +27,7 @@ CASE_TEST: Final = "tests/engine/test_agent_run_cases.py::test_the_case_holds"
 
 _NAMED: Final = re.compile(r"^test((?:_[a-z]\d{1,3})+)_")
 _NUMBER: Final = re.compile(r"\b([A-Z])(\d{1,3})\b")
-_OF_MACHINE: Final = re.compile(r"(?:invariant|rule)\(")
+_OF_MACHINE: Final = re.compile(r"(?:invariant|rule)\(|holds$")
 _GAP: Final = re.compile(r"^\| ([A-Z]\d+) \| ([^|]+) \|$", re.MULTILINE)
 
 
@@ -46,6 +46,7 @@ class Specification:
 
 SPECIFICATIONS: Final = (
     Specification("The turn (turn.md 12)", "T", 145),
+    Specification("Invariants of the turn (turn.md 11)", "I", 24),
     Specification("AgentRun (agent-run.md 15)", "A", 222),
     Specification("Properties of AgentRun (agent-run.md 14)", "P", 20),
     Specification("Run context (run-context.md 11)", "C", 177),
@@ -67,7 +68,7 @@ GAPS: Final = "## Not shown by a test yet"
 def shown() -> Mapping[str, list[str]]:
     """The ids of the tests that show each number."""
     found: defaultdict[str, list[str]] = defaultdict(list)
-    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+    for path in sorted((ROOT / "tests").rglob("*.py")):
         for number, test in _of_file(path):
             found[number].append(test)
     for case in json.loads(CASES.read_text())["cases"]:

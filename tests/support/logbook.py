@@ -169,7 +169,7 @@ class Logbook:
         self.add(RetrievalMissed(call_id=call_id, tool=tool, offered=offered), step=True)
 
     def asked(self, approval_id: str, call_id: str) -> None:
-        self.add(_request(approval_id, call_id, self.run_id, self.turn_id))
+        self.add(request(approval_id, call_id, self.run_id, self.turn_id))
 
     def resolved(self, approval_id: str, call_id: str, status: str, by: str = "decision") -> None:
         self.add(
@@ -213,7 +213,7 @@ def _part(call_id: str, call: ToolCall) -> ReplyPart:
     )
 
 
-def _request(approval_id: str, call_id: str, run_id: str, turn_id: str) -> ApprovalRequested:
+def request(approval_id: str, call_id: str, run_id: str, turn_id: str) -> ApprovalRequested:
     return ApprovalRequested(
         id=approval_id,
         status="pending",
