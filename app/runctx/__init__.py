@@ -4,7 +4,8 @@ Memory, skills, files and what a caller attached become the blocks of a prompt; 
 a part leaves as it is, and never with silently less. The files beside each other are those that
 run-context.md names, and what they need; `skills` became a package. Where to look:
 
-- the door: `assemble` makes the `context` of a run; `ports` is what the room needs of stores
+- the door: `assemble` makes the `context` of a run; `ports` is what the room needs of stores, and
+  `identity` whom it reads them for
 - memory: `memory` has its values, `fetch` asks for them, `caller_memory` adds what a client
   attached; `rolling` says when turns fold into a summary, `condense` what a summariser is given
 - skills: `skill` has their values, which the ports speak of; `skills` are those of one run, and

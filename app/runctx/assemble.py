@@ -22,6 +22,7 @@ from app.runctx.attach import (
 from app.runctx.caller_memory import compose_caller_memory
 from app.runctx.context import ContextFacts, RunContext
 from app.runctx.fetch import fetch_memory_blocks
+from app.runctx.identity import require_identity
 from app.runctx.memory import MemoryFetch, RecallReport, RecallSettings
 from app.runctx.projection import project_session_artifacts, project_skills_directory
 
@@ -98,7 +99,7 @@ async def new_run_context(
     the parts raise.
     """
     given = options or RunContextOptions()
-    identity.require()
+    require_identity(identity, sources.logger or log, "memory.identity_rejected")
     if sources.skills is not None and sources.skills.reader.identity != identity:
         raise ForeignSkillReader(f"expected a skill reader of run {identity.run!r}")
     schema = None if given.output_schema is None else CompiledSchema(given.output_schema)

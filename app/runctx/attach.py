@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import structlog
 
-from app.errors import IdentityRequired
 from app.policy.taint import Trust, highest
 from app.runctx.disposition import (
     INLINE,
@@ -20,6 +19,7 @@ from app.runctx.disposition import (
     effective_disposition,
     resolve_disposition,
 )
+from app.runctx.identity import require_identity
 from app.runctx.mime import media_type
 from app.runctx.projection import shown_filename
 from app.runctx.shapes import InputArtifactView
@@ -99,7 +99,7 @@ async def resolve_input_artifacts(
     if not ids:
         return ResolvedInputs()
     told: Logger = logger or log
-    require_whole(identity, told)
+    require_identity(identity, told, "artifact.identity_rejected")
     wanted = tuple(dict.fromkeys(ids))
     if store is None:
         told.warning("inputs.store_missing", run=identity.run, count=len(wanted))
@@ -109,15 +109,6 @@ async def resolve_input_artifacts(
         await resolver.resolve(artifact_id)
     reaching = (view.trust for view in resolver.views if reaches_model(view))
     return ResolvedInputs(resolver.views, tuple(resolver.facts), highest(reaching))
-
-
-def require_whole(identity: Identity, told: Logger = log) -> None:
-    """Raise IdentityRequired, with its notice, for who is not told apart from everybody else."""
-    try:
-        identity.require()
-    except IdentityRequired:
-        told.warning("artifact.identity_rejected")
-        raise
 
 
 def reaches_model(view: InputArtifactView | InputResolved) -> bool:

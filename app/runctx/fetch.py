@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Literal
 
 import structlog
 
-from app.errors import IdentityRequired
 from app.policy.taint import Trust
+from app.runctx.identity import require_identity
 from app.runctx.memory import MemoryBlocks, MemoryFetch, RecallReport
 from app.runctx.projection import project_memory_blocks
 from app.runctx.text import MAX_TEXT_BYTES, cap_text, prompt_json, without_surrogates
@@ -194,9 +194,5 @@ def _is_capped(text: str) -> bool:
 
 def _scope(identity: Identity, told: Logger) -> Identity:
     """Who remembers. A run is emptied here: a full identity would name another slot."""
-    try:
-        identity.require()
-    except IdentityRequired:
-        told.warning("memory.identity_rejected")
-        raise
+    require_identity(identity, told, "memory.identity_rejected")
     return identity.session_scope()

@@ -11,9 +11,11 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
+import structlog
 
 from app.log.servers import SEPARATOR
 from app.policy.taint import Trust
+from app.runctx.identity import require_identity
 from app.runctx.skill import Skill, SkillBody, SkillCard, SkillHead
 from app.store.server.connections import storing
 from app.store.texts import escape, json_text, unescape
@@ -94,6 +96,8 @@ FROM skills WHERE tenant = $1 AND owner = $2 AND name = $3 ORDER BY revision DES
 
 _NEWEST: Final = 2**63 - 1
 
+log = structlog.get_logger("turngate.skills")
+
 
 class StoreSkills:
     """The skills of one tenant, on a pool or a transaction: the port `SkillStore`."""
@@ -110,11 +114,12 @@ class StoreSkills:
 
     async def cards(self, identity: Identity, *, revision: int) -> list[SkillCard]:
         """What the identity may see as of a revision, by name."""
-        return await self._cards(identity.user, identity.session, revision)
+        where = (escape(identity.user), escape(identity.session), revision)
+        return [_card(row) for row in await self._rows_for(identity, _CARDS, *where)]
 
     async def cards_now(self, principal: str) -> list[SkillCard]:
         """What the principal may see now, in whichever conversation, by name."""
-        return await self._cards(principal, None, _NEWEST)
+        return [_card(row) for row in await self._rows(_CARDS, escape(principal), None, _NEWEST)]
 
     async def owned(self, owner: str) -> list[SkillCard]:
         """The skills of an owner, or with none those of everybody, as they are now."""
@@ -122,27 +127,26 @@ class StoreSkills:
 
     async def skills(self, identity: Identity, cards: Sequence[SkillCard]) -> list[Skill]:
         """The skills of these cards in full, in their order."""
-        return await self.in_full(identity.user, cards)
+        asked = _asked(identity.user, cards)
+        return _in_order(await self._rows_for(identity, _SKILLS, *asked), cards)
 
     async def in_full(self, principal: str, cards: Sequence[SkillCard]) -> list[Skill]:
         """The skills of these cards in full, in their order."""
-        keys = [(escape(card.owner), card.name, card.revision) for card in cards]
-        columns = [list(column) for column in zip(*keys, strict=True)]
-        rows = await self._rows(_SKILLS, escape(principal), *columns)
-        found = {skill.card.name: skill for skill in map(_skill, rows)}
-        return [found[card.name] for card in cards]
+        return _in_order(await self._rows(_SKILLS, *_asked(principal, cards)), cards)
 
     async def file(self, identity: Identity, card: SkillCard, path: str) -> bytes | None:
         """A file of a skill; None if it has no such file."""
         key = (escape(card.owner), card.name, card.revision)
-        rows = await self._rows(_FILE, *key, escape(path), escape(identity.user))
+        asked = (*key, escape(path), escape(identity.user))
+        rows = await self._rows_for(identity, _FILE, *asked)
         return b64decode(rows[0][0]) if rows and rows[0][0] is not None else None
 
     async def matching(self, identity: Identity, query: str, *, revision: int) -> list[str]:
         """Names by full text over name, title, trigger, description and steps, best first."""
         words = [escape(word[:_WORD_CHARS]) for word in query.split()[:_QUERY_WORDS]]
         where = (escape(identity.user), escape(identity.session), revision)
-        return [row["name"] for row in await self._rows(_MATCHING, *where, words)]
+        rows = await self._rows_for(identity, _MATCHING, *where, words)
+        return [row["name"] for row in rows]
 
     async def server_tools(self) -> list[str]:
         """The names of all tools of the tenant's MCP servers."""
@@ -184,16 +188,29 @@ class StoreSkills:
         """Add the revision that ends a skill; the card's revision and time are its own."""
         await self._rows(_DELETE, escape(card.owner), card.name, card.revision, card.updated_at)
 
-    async def _cards(self, user: str, session: str | None, revision: int) -> list[SkillCard]:
-        conversation = None if session is None else escape(session)
-        return [
-            _card(row) for row in await self._rows(_CARDS, escape(user), conversation, revision)
-        ]
+    async def _rows_for(
+        self, identity: Identity, query: str, *parameters: Any
+    ) -> list[asyncpg.Record]:
+        """What somebody may see; nothing for whoever is of another tenant."""
+        require_identity(identity, log, "skill.identity_rejected")
+        is_ours = escape(identity.tenant) == self._tenant
+        return await self._rows(query, *parameters) if is_ours else []
 
     async def _rows(self, query: str, *parameters: Any) -> list[asyncpg.Record]:
         with storing():
             rows: list[asyncpg.Record] = await self._reader.fetch(query, self._tenant, *parameters)
         return rows
+
+
+def _asked(principal: str, cards: Sequence[SkillCard]) -> list[Any]:
+    """The parameters that name these cards for a principal."""
+    keys = [(escape(card.owner), card.name, card.revision) for card in cards]
+    return [escape(principal), *(list(column) for column in zip(*keys, strict=True))]
+
+
+def _in_order(rows: Sequence[asyncpg.Record], cards: Sequence[SkillCard]) -> list[Skill]:
+    found = {skill.card.name: skill for skill in map(_skill, rows)}
+    return [found[card.name] for card in cards]
 
 
 def _seen(*texts: str) -> str:

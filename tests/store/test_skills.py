@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from app.errors import IdentityRequired
 from app.ids import Identity
@@ -16,6 +17,8 @@ from app.runctx.skills.reader import SkillReader
 from tests.support.postgres import NOON, after
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from app.store.open import Store
 
 pytestmark = pytest.mark.postgres
@@ -137,3 +140,32 @@ async def test_nothing_is_read_without_an_identity(
     with pytest.raises(IdentityRequired, match=missing):
         await reader.search(SkillCapability(), "x", limit=1)
     assert "skill.identity_rejected" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("missing", ["tenant", "user", "session"])
+async def test_the_store_itself_reads_nothing_without_an_identity(
+    store: Store, tenant: str, missing: str
+) -> None:
+    """run-context.md 2: in every store call, and with a notice."""
+    await write(store, tenant, a_skill("deploy", 1), **{"a/b": b"x"})
+    skills, blank = store.skills(tenant), replace(alice(tenant), **{missing: "\t"})
+    card = a_skill("deploy", 1).card
+    reads: list[Callable[[], Awaitable[object]]] = [
+        lambda: skills.cards(blank, revision=1),
+        lambda: skills.skills(blank, [card]),
+        lambda: skills.matching(blank, "release", revision=1),
+        lambda: skills.file(blank, card, "a/b"),
+    ]
+    for read in reads:
+        with capture_logs() as lines, pytest.raises(IdentityRequired, match=missing):
+            await read()
+        assert [line["event"] for line in lines] == ["skill.identity_rejected"]
+
+
+async def test_whoever_is_of_another_tenant_finds_nothing(store: Store, tenant: str) -> None:
+    """C133, in a store that was opened for one tenant and is asked for another's."""
+    await write(store, tenant, a_skill("deploy", 1), **{"a/b": b"x"})
+    skills, stranger = store.skills(tenant), alice(f"{tenant}-other")
+    assert await skills.cards(stranger, revision=1) == []
+    assert await skills.matching(stranger, "release", revision=1) == []
+    assert await skills.file(stranger, a_skill("deploy", 1).card, "a/b") is None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from app.errors import IdentityRequired
+from app.runctx.identity import require_identity
 from app.runctx.skill import RankedSkill
 from app.runctx.skills.budget import fitted
 from app.runctx.skills.directory import allowed, directory_entries, directory_order, view_of
@@ -138,8 +138,4 @@ class RunSkills:
 
 
 def _require(identity: Identity) -> None:
-    try:
-        identity.require()
-    except IdentityRequired:
-        log.warning("skill.identity_rejected")
-        raise
+    require_identity(identity, log, "skill.identity_rejected")

@@ -24,10 +24,10 @@ from app.runctx.attach import (
     InputResolved,
     InputSkipped,
     reaches_model,
-    require_whole,
     trusted_upload,
 )
 from app.runctx.disposition import INLINE, REF, disposition_hints
+from app.runctx.identity import require_identity
 from app.runctx.input_parts import MediaPart, TextPart, parts_of, text_stub
 from app.runctx.mime import OCTETS, media_type
 from app.runctx.shapes import InputArtifactView
@@ -74,7 +74,7 @@ class ConversationFiles:
 
     async def get_ref(self, identity: Identity, artifact_id: str) -> ArtifactRef | None:
         """The file without its bytes. Raises IdentityRequired."""
-        require_whole(identity)
+        require_identity(identity, log, "artifact.identity_rejected")
         ref = await self.session.artifact(artifact_id)
         if ref is None or not await self._of([ref], identity):
             return None
@@ -95,7 +95,7 @@ class ConversationFiles:
 
     async def list(self, identity: Identity) -> list[ArtifactRef]:
         """The conversation's files, newest first; beyond a thousand the oldest are left out."""
-        require_whole(identity)
+        require_identity(identity, log, "artifact.identity_rejected")
         refs = await self.session.artifacts(identity.session, Page(limit=COUNTED_FILES))
         return await self._of(refs, identity)
 

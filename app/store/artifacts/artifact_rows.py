@@ -19,9 +19,10 @@ import asyncpg
 import structlog
 
 from app.engine.json.arguments import sha256_hex
-from app.errors import ArtifactCorrupt, IdentityRequired, StoreUnavailable
+from app.errors import ArtifactCorrupt, StoreUnavailable
 from app.ids import Identity
 from app.policy.taint import Trust
+from app.runctx.identity import require_identity
 from app.runctx.shapes import ArtifactRef, Staged
 from app.store.artifacts import leftovers, pieces
 from app.store.artifacts.incoming import at_hand
@@ -206,12 +207,8 @@ class ArtifactRows:
 
 
 def scope_of(identity: Identity) -> tuple[str, str, str]:
-    """The columns of its scope, as they are stored. Raises IdentityRequired."""
-    try:
-        identity.require()
-    except IdentityRequired:
-        log.warning("artifact.identity_rejected")
-        raise
+    """The columns of its scope, as they are stored. Raises IdentityRequired, with a notice."""
+    require_identity(identity, log, "artifact.identity_rejected")
     return escape(identity.tenant), escape(identity.user), escape(identity.session)
 
 

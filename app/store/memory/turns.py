@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from app.errors import IdentityRequired
 from app.policy.taint import Trust
+from app.runctx.identity import require_identity
 from app.runctx.memory import ConversationTurn, EmbedderMismatch
 from app.store.texts import escape, escape_all, unescape
 
@@ -131,11 +131,7 @@ log = structlog.get_logger(__name__)
 
 def scope_of(identity: Identity) -> Scope:
     """The columns of a session. Raises IdentityRequired, with a notice."""
-    try:
-        identity.require()
-    except IdentityRequired:
-        log.warning("memory.identity_rejected")
-        raise
+    require_identity(identity, log, "memory.identity_rejected")
     return escape(identity.tenant), escape(identity.user), escape(identity.session)
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from app.errors import Misconfigured
 from app.runctx.memory import EmbedderMismatch
+from app.store.memory.turns import scope_of
 from app.store.server.connections import borrowed, storing
 from app.store.server.row_security import OneTenant
 from app.store.texts import escape
@@ -202,9 +203,8 @@ class StoreVectors:
 
 
 def _scope(identity: Identity, scope: RecallScope) -> tuple[str, str, str | None]:
-    identity.require()
-    session = escape(identity.session) if scope == "session" else None
-    return escape(identity.tenant), escape(identity.user), session
+    tenant, user, session = scope_of(identity)
+    return tenant, user, session if scope == "session" else None
 
 
 def _quoted(text: str) -> str:
