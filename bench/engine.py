@@ -18,7 +18,7 @@ from app.engine.streaming.items import FinalItem, TextItem, ToolCallItem
 from app.engine.usage import FinishReason, Usage
 from app.service.clock import SystemClock
 from app.tools.builtin.clock_now import clock_now
-from app.tools.executor import ScopedExecutor
+from app.tools.executors.executor import ScopedExecutor
 from app.tools.registry import ToolRegistry
 from app.turn.agent import BoundAgent
 from app.turn.options import RunTurnOptions

@@ -6,11 +6,11 @@ from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING
 
 from app.runctx.skills.meaning import SkillMeanings
-from app.tools.bubblewrap import find_shell
 from app.tools.builtin import builtin_tools
 from app.tools.http import OutboundHttp
 from app.tools.mcp.connections import McpConnections
 from app.tools.registry import ToolRegistry
+from app.tools.sandbox.bubblewrap import find_shell
 from app.tools.toolbox import Toolbox
 
 if TYPE_CHECKING:

@@ -6,12 +6,9 @@ Where to look:
   needs of the house
 - what there is: `registry` says what the gate must know of a tool; the tools themselves are in
   `builtin`, one a file, and in `mcp`, those of servers; `outcomes` are their words
-- what an agent has: `executor` is scoped to its tools; around it, where the agent says so, `hatch`
-  offers fewer and finds the rest, and `dispatch_rules` looks at single calls. Each is a
-  `forwarding` executor; `patterns` bounds what people ask to be matched
-- files: `workspace` is a conversation's, `paths` what may be named in it; `sandbox_roots` opens
-  folders of the operator's for a call that was allowed to, and `disk` walks them
+- what an agent has: `executors`, each scoped to its tools
 - skills: `skills` binds the tools that read them to those of a run
-- commands: `shell` is their place, `bubblewrap` the sandbox around them
+- where tools work: `sandbox` has the files of a conversation and a place for commands, `paths` what
+  may be named in it
 - the outside: `http` makes requests, `address` says which addresses they may reach
 """

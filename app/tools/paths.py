@@ -2,7 +2,7 @@
 
 Paths are relative POSIX paths. The same check serves the call itself and the question asked before
 it, `sandbox_would_deny`, so the two cannot disagree. A call whose approval relaxes the sandbox may
-name an absolute path as well; where that may lead is up to `sandbox_roots`.
+name an absolute path as well; where that may lead is up to `sandbox.roots`.
 """
 
 from __future__ import annotations

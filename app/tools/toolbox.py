@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from app.runctx.skill import SkillCapability
 from app.runctx.skills.reader import RunSkills, SkillReader
 from app.tools.builtin import skill_tools
-from app.tools.dispatch_rules import RuledExecutor
-from app.tools.executor import ScopedExecutor
-from app.tools.hatch import HatchedExecutor
+from app.tools.executors.dispatch_rules import RuledExecutor
+from app.tools.executors.executor import ScopedExecutor
+from app.tools.executors.hatch import HatchedExecutor
 from app.tools.mcp.offered import tools_of
-from app.tools.sandbox_roots import RootedWorkspace
-from app.tools.workspace import ConversationWorkspace, SharedWorkspace, worker_place
+from app.tools.sandbox.roots import RootedWorkspace
+from app.tools.sandbox.workspace import ConversationWorkspace, SharedWorkspace, worker_place
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app.tools.bubblewrap import find_shell
+from app.tools.sandbox.bubblewrap import find_shell
 from tests.support.api_driver import KEY, ApiDriver, data_of, decide
 
 if TYPE_CHECKING:

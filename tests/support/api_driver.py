@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from app.service.ports.providers import Providers
-    from app.tools.shell import ShellRunner
+    from app.tools.sandbox.shell import ShellRunner
     from tests.support.api_world import ApiWorld, Person
 
 KEY = Signer.of(7)

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from app.tools.builtin.http_fetch import http_fetch
 from app.tools.builtin.http_post import http_post
 from app.tools.http import MAX_BODY_BYTES, OutboundHttp
-from app.tools.workspace import ConversationWorkspace
+from app.tools.sandbox.workspace import ConversationWorkspace
 from tests.support.web_server import page, web_server
 from tests.tools.played import FilesInMemory, FixedClock, invocation, result_of
 

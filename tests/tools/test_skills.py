@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from app.tools.builtin import builtin_tools
-from app.tools.executor import ScopedExecutor
+from app.tools.executors.executor import ScopedExecutor
 from app.tools.http import OutboundHttp
 from app.tools.registry import ToolRegistry
-from app.tools.workspace import ConversationWorkspace
+from app.tools.sandbox.workspace import ConversationWorkspace
 from tests.tools.played import FilesInMemory, FixedClock, invocation, result_of
 
 TOOLS = ["skill_search", "skill_get", "skill_list"]

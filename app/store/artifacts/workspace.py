@@ -1,6 +1,7 @@
 """Files of a workspace, with the trust tag of what was written into each.
 
-A workspace is a conversation's, under its id, or that of one worker in it (`app.tools.workspace`).
+A workspace is a conversation's, under its id, or that of one worker in it
+(`app.tools.sandbox.workspace`).
 """
 
 from __future__ import annotations

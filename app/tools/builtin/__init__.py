@@ -16,13 +16,13 @@ from app.tools.builtin.shell_exec import shell_exec
 from app.tools.builtin.skill_get import skill_get
 from app.tools.builtin.skill_list import skill_list
 from app.tools.builtin.skill_search import skill_search
-from app.tools.shell import NoShell
+from app.tools.sandbox.shell import NoShell
 
 if TYPE_CHECKING:
     from app.runctx.skills.reader import RunSkills
     from app.tools.http import OutboundHttp
     from app.tools.registry import RegisteredTool
-    from app.tools.shell import ShellRunner
+    from app.tools.sandbox.shell import ShellRunner
     from app.turn.ports import Clock
 
 NO_SHELL: Final = NoShell("this process was given no sandbox")

@@ -17,11 +17,11 @@ from app.policy.taint import Trust, highest
 from app.tools.builtin.schema import closed_object
 from app.tools.outcomes import TOOL_FAILED, answered, failed
 from app.tools.registry import RegisteredTool
-from app.tools.shell import ShellFailed, ShellPlace
+from app.tools.sandbox.shell import ShellFailed, ShellPlace
 
 if TYPE_CHECKING:
     from app.tools.ports import Workspace
-    from app.tools.shell import Changes, ShellRunner
+    from app.tools.sandbox.shell import Changes, ShellRunner
     from app.turn.ports import ToolInvocation, ToolOutcome
 
 _NAMED_UNKEPT: Final = 5

@@ -14,7 +14,7 @@ import pytest
 
 from app.log.queries import LogScope
 from app.service.runs.late_results import MAX_AT_ONCE, LateResults
-from app.tools.executor import ScopedExecutor
+from app.tools.executors.executor import ScopedExecutor
 from app.tools.mcp.connections import McpConnections
 from app.turn.clock import LoopClock
 from app.turn.ports import ToolOutcome

@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 
 from app.log.calls import DispatchMutated
 from app.service.replay.standing import standing
-from app.tools.forwarding import ForwardingExecutor
+from app.tools.executors.forwarding import ForwardingExecutor
 from app.turn.agent import BoundAgent
 from app.turn.options import DelegateDescriptor, RunTurnOptions
 from app.turn.ports import DispatchAllow, DispatchDeny, Fact, ToolOutcome

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from app.log.calls import DelegateStarted, MessageAssistant, ToolFailed
 from app.log.runs import StepStarted
-from app.tools.forwarding import ForwardingExecutor
+from app.tools.executors.forwarding import ForwardingExecutor
 from app.turn.ports import ToolExecutor
 from app.turn.result import EndedBy
 from tests.architecture.test_signers import SIGNERS, modules, reached

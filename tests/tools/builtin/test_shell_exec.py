@@ -18,15 +18,15 @@ from app.policy.capability import Capability
 from app.policy.consent import Consent
 from app.policy.taint import Trust
 from app.tools.builtin.shell_exec import shell_exec
-from app.tools.executor import ScopedExecutor
+from app.tools.executors.executor import ScopedExecutor
 from app.tools.ports import FileRefused
 from app.tools.registry import ToolRegistry
-from app.tools.shell import NoShell, Ran, ShellFailed, ShellPlace
-from app.tools.workspace import ConversationWorkspace
+from app.tools.sandbox.shell import NoShell, Ran, ShellFailed, ShellPlace
+from app.tools.sandbox.workspace import ConversationWorkspace
 from tests.tools.played import FilesInMemory, FixedClock, invocation, result_of
 
 if TYPE_CHECKING:
-    from app.tools.disk import DiskFile
+    from app.tools.sandbox.disk import DiskFile
     from app.turn.ports import ToolOutcome
 
 Act = Callable[[Path], Awaitable[object] | None]
@@ -226,7 +226,7 @@ async def test_of_a_command_out_of_time_nothing_is_kept_and_its_place_is_removed
 
 
 async def test_a_full_workspace_takes_no_more(monkeypatch: Any) -> None:
-    monkeypatch.setattr("app.tools.shell.MAX_WORKSPACE_BYTES", 10)
+    monkeypatch.setattr("app.tools.sandbox.shell.MAX_WORKSPACE_BYTES", 10)
 
     def act(place: Path) -> None:
         (place / "new").write_text("x" * 11)
@@ -237,7 +237,7 @@ async def test_a_full_workspace_takes_no_more(monkeypatch: Any) -> None:
 
 
 async def test_what_does_not_fit_as_a_whole_changes_nothing(monkeypatch: Any) -> None:
-    monkeypatch.setattr("app.tools.workspace.MAX_WORKSPACE_BYTES", 10)
+    monkeypatch.setattr("app.tools.sandbox.workspace.MAX_WORKSPACE_BYTES", 10)
 
     def act(place: Path) -> None:
         (place / "old").unlink()
@@ -295,7 +295,7 @@ async def test_the_place_of_a_killed_process_is_removed_by_the_next_call(
 ) -> None:
     source = (
         "import os, signal, sys, tempfile\n"
-        "from app.tools.shell import ShellPlace\n"
+        "from app.tools.sandbox.shell import ShellPlace\n"
         "tempfile.tempdir = sys.argv[1]\n"
         "place = ShellPlace.made(None)\n"
         "place.put('secret', b'x')\n"

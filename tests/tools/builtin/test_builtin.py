@@ -11,11 +11,11 @@ from jsonschema import Draft202012Validator
 from app.policy.consent import ConsentRules
 from app.policy.taint import Trust
 from app.tools.builtin import builtin_tools
-from app.tools.executor import ScopedExecutor
+from app.tools.executors.executor import ScopedExecutor
 from app.tools.http import OutboundHttp
 from app.tools.ports import WorkspaceFull
 from app.tools.registry import ToolRegistry
-from app.tools.workspace import MAX_FILE_BYTES, MAX_WORKSPACE_BYTES, ConversationWorkspace
+from app.tools.sandbox.workspace import MAX_FILE_BYTES, MAX_WORKSPACE_BYTES, ConversationWorkspace
 from tests.tools.played import FilesInMemory, FixedClock, invocation, result_of
 
 if TYPE_CHECKING:

@@ -18,10 +18,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final, Protocol
 
-from app.tools import disk
 from app.tools.paths import MAX_PATH_BYTES
 from app.tools.ports import FileRefused, WorkspaceFull
-from app.tools.workspace import MAX_FILE_BYTES, MAX_WORKSPACE_BYTES
+from app.tools.sandbox import disk
+from app.tools.sandbox.workspace import MAX_FILE_BYTES, MAX_WORKSPACE_BYTES
 
 COMMAND: Final = "command"
 WORKSPACE: Final = "workspace"

@@ -9,7 +9,7 @@ import pytest
 
 from app.log.queries import ToolQuery, ToolText
 from app.policy.capability import Capability
-from app.tools.hatch import HatchedExecutor, query_of
+from app.tools.executors.hatch import HatchedExecutor, query_of
 from app.turn.ports import ToolSpec, WorkerScope
 from tests.support.turn_tools import READ, MemoryTool, MemoryTools
 from tests.tools.played import invocation

@@ -13,11 +13,11 @@ from app.policy.capability import ALL_CAPABILITIES, Capability
 from app.policy.consent import Consent, ConsentRules
 from app.tools.builtin import builtin_tools
 from app.tools.builtin.files_read import FILES_READ
-from app.tools.executor import NoWorkerWorkspace, ScopedExecutor
+from app.tools.executors.executor import NoWorkerWorkspace, ScopedExecutor
 from app.tools.http import OutboundHttp
 from app.tools.outcomes import answered
 from app.tools.registry import ToolRegistry
-from app.tools.workspace import ConversationWorkspace
+from app.tools.sandbox.workspace import ConversationWorkspace
 from app.turn.ports import (
     DispatchAllow,
     DispatchDeny,

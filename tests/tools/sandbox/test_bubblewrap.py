@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from app.tools import bubblewrap
-from app.tools.bubblewrap import Bubblewrap, arguments, find_shell
-from app.tools.shell import NoShell, Ran, ShellFailed, ShellPlace
+from app.tools.sandbox import bubblewrap
+from app.tools.sandbox.bubblewrap import Bubblewrap, arguments, find_shell
+from app.tools.sandbox.shell import NoShell, Ran, ShellFailed, ShellPlace
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from app.tools.shell import ShellRunner
+    from app.tools.sandbox.shell import ShellRunner
 
 BWRAP: Final = Path("/usr/bin/bwrap")
 FOUND: Final = asyncio.run(find_shell())

@@ -9,9 +9,9 @@ import pytest
 from typing_extensions import override
 
 from app.policy.dispatch import CallRules
-from app.tools.dispatch_rules import RuledExecutor
-from app.tools.forwarding import ForwardingExecutor
-from app.tools.hatch import HatchedExecutor
+from app.tools.executors.dispatch_rules import RuledExecutor
+from app.tools.executors.forwarding import ForwardingExecutor
+from app.tools.executors.hatch import HatchedExecutor
 from app.turn.ports import DispatchAllow, ToolExecutor, WorkerScope
 from tests.support.turn_tools import MemoryTool, MemoryTools
 from tests.tools.played import invocation

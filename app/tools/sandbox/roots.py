@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from app.log.records import FileEntry
 from app.policy.taint import Trust
-from app.tools import disk
 from app.tools.paths import ROOT, SandboxDenied
 from app.tools.ports import FileRefused, WorkspaceFull
-from app.tools.workspace import MAX_FILE_BYTES
+from app.tools.sandbox import disk
+from app.tools.sandbox.workspace import MAX_FILE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Callable, Iterator, Sequence

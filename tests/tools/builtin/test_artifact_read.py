@@ -15,11 +15,11 @@ from app.policy.dispatch import CallRules
 from app.policy.taint import Trust
 from app.runctx.shapes import ArtifactRef
 from app.tools.builtin.artifact_read import ARTIFACT_READ
-from app.tools.executor import ScopedExecutor
+from app.tools.executors.executor import ScopedExecutor
 from app.tools.registry import ToolRegistry
-from app.tools.sandbox_roots import RootedWorkspace
+from app.tools.sandbox.roots import RootedWorkspace
+from app.tools.sandbox.workspace import ConversationWorkspace
 from app.tools.toolbox import Toolbox
-from app.tools.workspace import ConversationWorkspace
 from app.turn.ports import WorkerScope
 from tests.tools.played import FilesInMemory, FixedClock, invocation, result_of
 

@@ -8,7 +8,7 @@ import pytest
 
 from app.log.records import WorkspaceFile
 from app.policy.taint import Trust
-from app.tools.workspace import MAX_FILE_BYTES, SharedWorkspace, worker_place
+from app.tools.sandbox.workspace import MAX_FILE_BYTES, SharedWorkspace, worker_place
 from app.turn.ports import WorkerScope
 from tests.tools.played import FilesInMemory
 

@@ -15,8 +15,8 @@ from app.engine.json.arguments import canonical_bytes
 from app.engine.json.patterns import PatternGivenUp, occurs
 from app.engine.json.pointer import value_at, with_value_at
 from app.policy.dispatch import AskFirst, DenyCall, InjectText, RewriteCall
-from app.tools.forwarding import ForwardingExecutor
-from app.tools.patterns import with_replaced
+from app.tools.executors.forwarding import ForwardingExecutor
+from app.tools.executors.patterns import with_replaced
 from app.turn.ports import (
     DispatchDeny,
     DispatchInjectContext,

@@ -19,7 +19,7 @@ from app.policy.dispatch import (
     ResultRule,
     RewriteCall,
 )
-from app.tools.dispatch_rules import RuledExecutor
+from app.tools.executors.dispatch_rules import RuledExecutor
 from app.turn.ports import (
     DispatchAllow,
     DispatchDeny,

@@ -9,12 +9,12 @@ import pytest
 
 from app.policy.taint import Trust
 from app.tools.builtin import builtin_tools
-from app.tools.executor import ScopedExecutor
+from app.tools.executors.executor import ScopedExecutor
 from app.tools.http import OutboundHttp
 from app.tools.paths import SandboxDenied
 from app.tools.registry import ToolRegistry
-from app.tools.sandbox_roots import RootedWorkspace
-from app.tools.workspace import ConversationWorkspace
+from app.tools.sandbox.roots import RootedWorkspace
+from app.tools.sandbox.workspace import ConversationWorkspace
 from tests.tools.played import FilesInMemory, FixedClock, invocation, result_of
 
 if TYPE_CHECKING:

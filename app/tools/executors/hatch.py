@@ -15,7 +15,7 @@ from typing_extensions import override
 
 from app.engine.json.text import compact_json
 from app.log.queries import ToolQuery, ToolText
-from app.tools.forwarding import ForwardingExecutor
+from app.tools.executors.forwarding import ForwardingExecutor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

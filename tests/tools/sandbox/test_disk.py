@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app.tools import disk
+from app.tools.sandbox import disk
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,7 +8,7 @@ from time import perf_counter
 import pytest
 
 from app.engine.json.patterns import PatternGivenUp, occurs
-from app.tools.patterns import with_replaced
+from app.tools.executors.patterns import with_replaced
 
 CATASTROPHIC = "(a+)+$"
 BAIT = "a" * 5000 + "!"

@@ -19,14 +19,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from app.tools import disk
-from app.tools.shell import COMMAND, MAX_ENTRIES, NoShell, Ran, ShellFailed, ShellPlace
-from app.tools.workspace import MAX_FILE_BYTES, MAX_WORKSPACE_BYTES
+from app.tools.sandbox import disk
+from app.tools.sandbox.shell import COMMAND, MAX_ENTRIES, NoShell, Ran, ShellFailed, ShellPlace
+from app.tools.sandbox.workspace import MAX_FILE_BYTES, MAX_WORKSPACE_BYTES
 
 if TYPE_CHECKING:
     from asyncio.subprocess import Process
 
-    from app.tools.shell import ShellRunner
+    from app.tools.sandbox.shell import ShellRunner
 
 MAX_OUTPUT_BYTES: Final = 1024 * 1024
 SANDBOXES: Final = 8
