@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from app.engine.agent_run import AgentRun
     from app.turn.folded import Folded
+    from app.turn.ports import DispatchMutation
 
 
 class CallMark(StrEnum):
@@ -37,7 +38,7 @@ class LoggedCall:
     `attempts` the number of starts recorded; `approval_id` the request that is open or decided.
     Of a started call, `started_args` are the canonical arguments that ran where these are not the
     proposal, `is_edited` if an approver changed them, `sandbox_mode` their mode, and `covered` what
-    the decision behind the start covered.
+    the decision behind the start covered. `mutations` are those recorded before a start.
     """
 
     call_id: str
@@ -53,6 +54,7 @@ class LoggedCall:
     is_edited: bool = False
     sandbox_mode: str | None = None
     covered: CapabilitySet = NO_CAPABILITIES
+    mutations: tuple[DispatchMutation, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

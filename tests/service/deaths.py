@@ -10,25 +10,44 @@ from tests.support.house import House
 from tests.support.killed import DeadlyLeases, Killed, Moment
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from app.log.envelope import Event
     from app.log.records import RunRecord
+    from app.service.ports.leases import Leases
+    from app.service.ports.signals import Signals
+
+# What requests append, each in its transaction; `approval.resolved` a worker may as well.
+BY_REQUESTS = frozenset(
+    {
+        *("conversation.created", "conversation.updated", "run.created", "message.user"),
+        *("run.cancelled", "approval.decided", "approval.resolved", "decision.refused"),
+        *("session_approval.ended", "question.answered"),
+        *("key.registered", "key.revoked", "passkey.registered", "passkey.revoked", "keys.reset"),
+        *("agent.saved", "agent.deleted", "mcp.saved", "mcp.deleted", "token.revoked"),
+        *("grant.enrolled", "grant.revoked", "grant.suspended"),
+    }
+)
 
 
-def other(house: House, worker: str = "worker-2") -> House:
-    """Another process on the same database, with the same tools."""
-    return House(
-        house.store,
-        house.tenant,
-        house.clock,
-        house.tools,
-        memories=house.memories,
-        summarizers=house.summarizers,
-        worker=worker,
-    )
+class NoSignals:
+    """The hints of a process that hears none, so that whoever is dead is not told for ever."""
+
+    def on_commit(self, heard: Callable[[str, Sequence[Event]], None]) -> None:
+        return
+
+    def on_head(self, heard: Callable[[str, int], None]) -> None:
+        return
 
 
-def doomed(house: House, event_type: str, moment: Moment, nth: int = 1) -> House:
-    """A process that dies there."""
-    leases = DeadlyLeases(house.store.leases, event_type, moment, nth)
+def process(
+    house: House,
+    leases: Leases | None = None,
+    *,
+    worker: str = "worker-1",
+    signals: Signals | None = None,
+) -> House:
+    """A process on the same database, with the same tools."""
     return House(
         house.store,
         house.tenant,
@@ -37,7 +56,19 @@ def doomed(house: House, event_type: str, moment: Moment, nth: int = 1) -> House
         leases=leases,
         memories=house.memories,
         summarizers=house.summarizers,
+        worker=worker,
+        signals=signals,
     )
+
+
+def other(house: House, worker: str = "worker-2") -> House:
+    """Another process."""
+    return process(house, worker=worker)
+
+
+def doomed(house: House, event_type: str, moment: Moment, nth: int = 1) -> House:
+    """A process that dies there."""
+    return process(house, DeadlyLeases(house.store.leases, event_type, moment, nth))
 
 
 async def killed(house: House, run: RunRecord) -> None:

@@ -36,7 +36,6 @@ from app.service.runs.use_cases import Runs
 from app.service.statements import Statements
 from app.service.streams.wakeups import Wakeups
 from app.tools.mcp.connections import McpConnections
-from app.tools.registry import ToolRegistry
 from app.tools.toolbox import Toolbox
 from app.trust.decision import DECISION_TYPE
 from app.trust.jose import sign_jws
@@ -54,6 +53,7 @@ if TYPE_CHECKING:
     from app.service.ports.leases import Leases
     from app.service.ports.memory import Memories
     from app.service.ports.queue import Queue
+    from app.service.ports.signals import Signals
     from app.service.requests import Decided
     from app.store.open import Store
 
@@ -129,7 +129,10 @@ class Person:
 
 @dataclass
 class House:
-    """One process of the service for one tenant; `leases` may be put in front of the store's."""
+    """One process of the service for one tenant; `leases` may be put in front of the store's.
+
+    It takes the store's hints, or those of its own `signals`.
+    """
 
     store: Store
     tenant: str
@@ -141,12 +144,13 @@ class House:
     summarizers: PlayedSummaries = field(default_factory=PlayedSummaries)
     worker: str = "worker-1"
     lease_s: float = LEASE_S
+    signals: Signals | None = None
 
     def __post_init__(self) -> None:
-        database = self.store.database
+        database, signals = self.store.database, self.signals or self.store.signals
         self.script = RecordedScript(self.clock)
         toolbox = Toolbox(
-            ToolRegistry(self.tools.registered()),
+            self.tools.registry(),
             store=self.store,
             clock=self.clock,
             calls=self.reach,
@@ -160,7 +164,7 @@ class House:
             memories=self.memories,
         )
         self.wakeups = Wakeups(self.clock)
-        self.wakeups.listen(self.store.signals)
+        self.wakeups.listen(signals)
         self.questions = Questions(database=database, clock=self.clock, statements=self.statements)
         self.approvals = Approvals(database=database, clock=self.clock, binder=self.binder)
         self.runs = Runs(database=database, clock=self.clock, wakeups=self.wakeups, open_runs=1000)
@@ -174,7 +178,7 @@ class House:
             pace=Unheld(),
             settings=DriverSettings(self.worker, self.lease_s),
         )
-        self.driver.keeper.listen(self.store.signals)
+        self.driver.keeper.listen(signals)
 
     def expiry(self, queue: Queue | None = None) -> Expiry:
         """What ends whatever is overdue, by the store's queue unless it is given another."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from app.policy.consent import Consent
 from app.policy.profile import Origin, ToolProfile
-from app.tools.registry import RegisteredTool
+from app.tools.registry import RegisteredTool, ToolRegistry
 from app.turn.ports import ToolOutcome
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ class CountingTools:
     began: asyncio.Event = field(default_factory=asyncio.Event)
     described: str = ""
     served: dict[str, str] = field(default_factory=dict)
+    _known: tuple[list[RegisteredTool], ToolRegistry] | None = None
 
     @property
     def names(self) -> list[str]:
@@ -71,6 +72,13 @@ class CountingTools:
             raise error
         text = self.answers.get(call.name, f'{{"{call.name}":{call.args_canonical.decode()}}}')
         return ToolOutcome(text=text)
+
+    def registry(self) -> ToolRegistry:
+        """The registry of a process; many share one, since the check of a tool takes its time."""
+        registered = self.registered()
+        if self._known is None or self._known[0] != registered:
+            self._known = registered, ToolRegistry(registered)
+        return self._known[1]
 
     def registered(self) -> list[RegisteredTool]:
         """The tools as a deployment registers them."""

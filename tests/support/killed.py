@@ -6,8 +6,10 @@ tidies up after it. A lease of the dead stays taken until a test lets it run out
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
+
+from typing_extensions import override
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -31,17 +33,11 @@ async def raise_killed() -> None:
 
 
 @dataclass
-class DeadlyLeases:
-    """Dies right before or right after the commit of the `nth` event of a type (from 1).
-
-    `die` may also be something else that is to happen there.
-    """
+class NotedLeases:
+    """Writes down the types of the events that a worker appends, in order."""
 
     leases: Leases
-    event_type: str
-    moment: Moment
-    nth: int = 1
-    die: Callable[[], Awaitable[object]] = raise_killed
+    appended: list[str] = field(default_factory=list, kw_only=True)
 
     async def claim(self, conversation_id: str, *, owner: str, ttl_s: float) -> Lease | None:
         return await self.leases.claim(conversation_id, owner=owner, ttl_s=ttl_s)
@@ -55,21 +51,48 @@ class DeadlyLeases:
     async def append(
         self, lease: Lease, events: Sequence[NewEvent], *, now: datetime
     ) -> list[Event]:
+        self.appended += [event.type for event in events]
+        return await self.leases.append(lease, events, now=now)
+
+    async def finish(
+        self, lease: Lease, events: Sequence[NewEvent], *, now: datetime
+    ) -> list[Event]:
+        self.appended += [event.type for event in events]
+        return await self.leases.finish(lease, events, now=now)
+
+
+@dataclass
+class DeadlyLeases(NotedLeases):
+    """Dies right before or right after the commit of the `nth` event of a type (from 1).
+
+    `die` may also be something else that is to happen there.
+    """
+
+    event_type: str
+    moment: Moment
+    nth: int = 1
+    die: Callable[[], Awaitable[object]] = raise_killed
+
+    @override
+    async def append(
+        self, lease: Lease, events: Sequence[NewEvent], *, now: datetime
+    ) -> list[Event]:
         deadly = self._meets(events)
         if deadly and self.moment == "before":
             await self.die()
-        done = await self.leases.append(lease, events, now=now)
+        done = await super().append(lease, events, now=now)
         if deadly:
             await self.die()
         return done
 
+    @override
     async def finish(
         self, lease: Lease, events: Sequence[NewEvent], *, now: datetime
     ) -> list[Event]:
         deadly = self._meets(events)
         if deadly and self.moment == "before":
             await self.die()
-        done = await self.leases.finish(lease, events, now=now)
+        done = await super().finish(lease, events, now=now)
         if deadly:
             await self.die()
         return done

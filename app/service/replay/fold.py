@@ -17,6 +17,7 @@ from app.service.replay.open_questions import OpenQuestions
 from app.service.replay.open_turn import OpenTurn
 from app.turn.model.reply import answer_executed, answer_settled, replay_reply
 from app.turn.options import ApprovalOverride
+from app.turn.ports import DispatchMutation
 from app.turn.transcript import CallMark, LoggedCall, Note, StoredWorker, Transcript
 
 if TYPE_CHECKING:
@@ -288,12 +289,26 @@ class RunFold:
 
     def _mutated(self, event: Event) -> None:
         """What the rules make of a call that is about to start: other arguments, or a note."""
-        call_id, changed = event.data["call_id"], (event.private or b"").decode()
+        data = event.data
+        call_id, kind, changed = data["call_id"], data["kind"], (event.private or b"").decode()
         call = self.standing.batch.get(call_id)
-        if call is not None and event.data["kind"] == "input_rewrite":
-            self.standing.batch[call_id] = replace(call, started_args=changed)
-        elif event.data["kind"] == "context_injection":
+        if call is None or kind == "result_redaction":
+            return
+        recorded = DispatchMutation(
+            kind=kind,
+            call_id=call_id,
+            tool=data["tool"],
+            rule=data["rule"],
+            step=event.step or 0,
+            original_sha256=data["original_sha256"],
+            mutated=changed,
+        )
+        call = replace(call, mutations=(*call.mutations, recorded))
+        if kind == "input_rewrite":
+            call = replace(call, started_args=changed)
+        else:
             self._injected[call_id] = changed
+        self.standing.batch[call_id] = call
 
     def _note(self, text: str) -> None:
         """Keep a note, if there is one, where it belongs: behind the results of the open batch."""

@@ -48,6 +48,9 @@ async def mutated(ctx: TurnCtx, start: Start) -> Start | Settle:
             mutation = _mutation(ctx, start, "context_injection", rule=rule, mutated=text)
         case _:
             assert_never(start.mutation)
+    if start.call.logged is not None and mutation in start.call.logged.mutations:
+        # A worker process recorded it, and was lost before the start.
+        return applied
     # The reply that holds the call stands in the log before what changed the call.
     await ctx.flush()
     return applied if await _is_recorded(recorder, mutation) else _refused(start)

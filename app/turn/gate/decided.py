@@ -75,7 +75,7 @@ async def _approved(
         is_read_only=is_read_only(ctx.tools.required_capabilities(call.tool)),
         covered_by=_covered_by(decision),
         sandbox_mode=decision.sandbox_mode,
-        is_edited=args != call.args,
+        is_edited=_is_edited(call, args, proposed),
         note=_note(decision),
     )
 
@@ -137,7 +137,7 @@ async def _run_again(
         is_ordered=True,
         is_read_only=is_read_only(ctx.tools.required_capabilities(call.tool)),
         sandbox_mode=start.sandbox_mode,
-        is_edited=start.is_edited and args != call.args,
+        is_edited=_is_edited(call, args, args),
     )
 
 
@@ -217,6 +217,15 @@ def _denied(ctx: TurnCtx, call: OpenCall, args: Arguments, decision: ApprovalDec
     outcome = "expired" if decision.expired else "denied"
     note = _note(decision)
     return _told(call, Settle(call=call, result=result, outcome=outcome, note=note))
+
+
+def _is_edited(call: OpenCall, args: Arguments, proposed: Arguments) -> bool:
+    """Whether an approver changed the call, now or before a start whose outcome is unknown.
+
+    What ran before, and is proposed again, may also be the rewrite of a dispatch rule.
+    """
+    before = call.start is not None and call.start.is_edited
+    return args != call.args and (args != proposed or before)
 
 
 def _note(decision: ApprovalDecision) -> str:

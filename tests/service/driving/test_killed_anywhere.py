@@ -1,162 +1,171 @@
 """A process killed around every event that a worker appends, and another one that goes on.
 
 The real processes of tests/e2e/test_crash_points.py die in the main job. Here a worker dies in
-whatever else a run may come to; the points are read from the log of an undisturbed twin, so a
-new event in a story is a new pair of deaths. Seals are part of the append that they close, and
-what a death leaves behind (`step.discarded`) is appended by whoever takes over.
+whatever else a run may come to; the points are what the worker of an undisturbed twin appends, so a
+new event in a story is a new pair of deaths, and a new type of event needs a story. The whole log
+is compared with that of the twin: `twins` says what a death may leave behind in it.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 import pytest_asyncio
 
-from tests.service.deaths import doomed, other
-from tests.service.driving.delegating import delegate, is_paired
-from tests.service.questions.questioning import TWO, option
-from tests.support.house import PEOPLE
-from tests.support.killed import Killed
+from app.log.catalogue import PAYLOADS
+from tests.service.agents.test_escape_hatch import FILLING, HIDDEN, MISS
+from tests.service.deaths import BY_REQUESTS
+from tests.service.driving.delegating import delegate
+from tests.service.driving.playing import TELLER, Point, Story, play, points
+from tests.service.driving.twins import is_whole, told
+from tests.service.grants.granting import Holder
+from tests.service.questions.questioning import TWO
+from tests.support.house import House
+from tests.support.played_memory import KeptMemory, OneMemory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from app.log.records import RunRecord
-    from tests.support.house import House
-    from tests.support.killed import Moment
+    from app.store.open import Store
 
 pytestmark = [pytest.mark.postgres, pytest.mark.fault]
 
-# A request appends these, and a worker all others.
-BY_REQUESTS = {
-    *("run.created", "message.user", "approval.decided", "approval.resolved"),
-    *("question.answered", "decision.refused"),
+# Types that neither a story nor a request appends.
+UNTOLD = {
+    "log.sealed": "part of the append that it closes: is_whole",
+    "tool.answered_late": "an event of no run, heard beside it: runs/test_late_results.py",
 }
+
+
+async def tighten(house: House) -> None:
+    """Somebody forbids what was approved."""
+    await house.agent(TELLER, approval={"mutate": "veto"})
+
+
+async def redefine(house: House) -> None:
+    """A release comes, whose tools are not those that were shown."""
+    house.tools.described = ", now with teeth"
+
+
+MUTATES = "call mutate {}\n---\nsay so"
+CHARGES = 'call charge {"n":1}\n---\nsay so'
 ASKS = {"tools": ["ask_question", "mutate"], "approval": {"mutate": "ask"}}
-REWRITES = {"tool": "charge", "action": "rewrite", "set": {"/n": 2}}
 READS = "\n---\n".join(f'call read {{"n":{n}}}' for n in range(6))
-
-
-@dataclass(frozen=True)
-class Story:
-    """A run of one agent; whatever asks is approved, denied or answered.
-
-    What comes before the first event `since` is told by other stories.
-    """
-
-    script: str
-    agent: dict[str, Any] = field(default_factory=dict)
-    verdict: str = "approve"
-    is_unattended: bool = False
-    since: str = "run.created"
-
-
+CONDENSES = {"memory": {"compaction": {"max_messages": 8, "keep_messages": 2}}, "max_steps": 20}
+REWRITES = {"tool": "charge", "action": "rewrite", "set": {"/n": 2}}
+INJECTS = {"tool": "charge", "action": "inject", "text": "Mind the budget."}
+TOTAL = {"type": "object", "properties": {"total": {"type": "integer"}}, "required": ["total"]}
+CUT = (Point("text.delta", 1, "after"),)
+LOST = (Point("tool.started", 1, "after"),)
 STORIES = {
-    "thought and failed": Story("think hm\nsay well\ncall read {}\ncall charge {}\n---\nsay so"),
-    "denied": Story("call mutate {}\n---\nsay so", ASKS, verdict="deny"),
+    "thought and failed": Story(
+        script="think hm\nsay well\ncall read {}\ncall charge {}\n---\nsay so"
+    ),
+    "denied": Story(script=MUTATES, agent=ASKS, verdict="deny"),
+    "cancelled": Story(script=f"say well\n{MUTATES}", verdict="cancel"),
     "asked": Story(
-        f"call ask_question {json.dumps({'questions': TWO})}\ncall mutate {{}}\n---\nsay so", ASKS
+        script=f"call ask_question {json.dumps({'questions': TWO})}\n{MUTATES}", agent=ASKS
     ),
     "delegated": Story(
-        f"{delegate('w')}\n---\nsay so", {"tools": [], "delegates": [{"agent": "w"}]}
+        script=f"{delegate('w')}\n---\nsay so", agent={"tools": [], "delegates": [{"agent": "w"}]}
     ),
-    "unattended": Story("call mutate {}\n---\nsay so", ASKS, is_unattended=True),
-    "rewritten": Story('call charge {"n":1}\n---\nsay so', {"dispatch_rules": [REWRITES]}),
-    "condensed": Story(
-        f"{READS}\n---\nsay so",
-        {"memory": {"compaction": {"max_messages": 8, "keep_messages": 2}}, "max_steps": 20},
-        since="history.compacted",
+    "unattended": Story(script=MUTATES, agent=ASKS, is_unattended=True),
+    "covered": Story(
+        script='call stamp {"n":1}\ncall stamp {"n":2}\n---\nsay so',
+        scope="session",
+        since="run.resumed",
     ),
-    "broken off": Story("say one two three\nfailafter 2 transient\n---\nsay so"),
-    "failed": Story("call read {}\n---\nfail auth"),
+    "tightened": Story(script=MUTATES, meanwhile=tighten, since="run.resumed"),
+    "redefined": Story(script=MUTATES, meanwhile=redefine, since="run.resumed"),
+    "granted": Story(script=f"call fetch {{}}\n---\n{CHARGES}", since="grant.replayed"),
+    "rewritten": Story(script=CHARGES, agent={"dispatch_rules": [REWRITES]}),
+    "annotated": Story(
+        script=CHARGES, agent={"dispatch_rules": [INJECTS]}, since="dispatch.mutated"
+    ),
+    "missed": Story(
+        script=MISS,
+        agent={"tools": ["crm:*"], "escape_hatch": True},
+        served=FILLING | HIDDEN,
+        since="retrieval.missed",
+    ),
+    "attached": Story(script="say seen", attached=b"paid", since="attachment.resolved"),
+    "remembered": Story(
+        script="say so", agent={"memory": {"strategy": "truncation"}}, since="message.assistant"
+    ),
+    "condensed": Story(script=f"{READS}\n---\nsay so", agent=CONDENSES, since="history.compacted"),
+    "condensed by another": Story(
+        script=f"{READS}\n---\nsay so", agent=CONDENSES, since="history.compacted", deaths=LOST
+    ),
+    "formed": Story(
+        script='call final_result {"total":"3"}\n---\ncall final_result {"total":3}',
+        agent={"output_schema": TOTAL},
+        since="message.assistant",
+    ),
+    "broken off": Story(script="say one two three\nfailafter 2 transient\n---\nsay so"),
+    "failed": Story(script="call read {}\n---\nfail auth"),
+    "closed in vain": Story(
+        script="call read {}\n---\nfail auth", agent={"max_steps": 1}, since="step.completed"
+    ),
+    "spent": Story(
+        script="usage 9 1\ncall read {}\n---\nsay so",
+        agent={"limits": {"max_tokens": 5}},
+        since="step.completed",
+    ),
+    "cut twice": Story(script="say one two three\n---\nsay so", deaths=CUT),
+    "lost twice": Story(script=CHARGES, deaths=LOST),
 }
-TOLD = {
-    *("run.started", "context.assembled", "step.started", "reasoning.delta", "text.delta"),
-    *("message.assistant", "call.gated", "run.checkpointed", "tool.started", "tool.completed"),
-    *("tool.failed", "tool.settled", "step.completed", "run.completed", "approval.requested"),
-    *("run.paused", "run.resumed", "question.asked", "delegate.started", "delegate.completed"),
-    *("call.denied_unattended", "dispatch.mutated", "history.compacted", "run.failed"),
-}
 
 
-@dataclass(frozen=True)
-class Point:
-    """The `nth` event of a type, counted over the whole run."""
+class TellersHouse(House):
+    """Whose agent has somebody to delegate to, a tool that fails, a grant and a memory."""
 
-    event: str
-    nth: int
-    moment: Moment
+    kept: KeptMemory
 
+    @staticmethod
+    async def on(store: Store, tenant: str) -> TellersHouse:
+        kept = KeptMemory(window=3)
+        house = TellersHouse(store, tenant, memories=OneMemory(kept))
+        house.kept = kept
+        await house.agent("w", instructions="#script\nsay hm\ncall read {}\n---\nsay 42")
+        house.tools.errors["charge"] = RuntimeError("no card")
+        await (await Holder.of(house)).grant(agent=TELLER)
+        return house
 
-def points(types: Iterable[str], since: str) -> Iterable[Point]:
-    seen = Counter[str]()
-    for event in types:
-        seen[event] += 1
-        if seen[since] and event not in BY_REQUESTS:
-            yield from (Point(event, seen[event], moment) for moment in ("before", "after"))
-
-
-async def play(house: House, story: Story, point: Point | None = None) -> RunRecord:
-    """The run from its beginning to its end; a worker dies at the point."""
-    alice = await house.person(scopes=PEOPLE | {"triggers:write"})
-    run = await alice.run(story.script, agent="teller", unattended=story.is_unattended)
-    worker = house if point is None else doomed(house, point.event, point.moment, point.nth)
-    while not run.is_ended:
-        try:
-            run = await worker.drive(run)
-        except Killed:
-            await house.free(run)
-            worker, point = other(house), None
-            run = await house.read(run)
-        await settle(house, run, story)
-    assert point is None, "nobody died"
-    return run
-
-
-async def settle(house: House, run: RunRecord, story: Story) -> None:
-    """Do what the run waits for; a call of unknown outcome is ordered once more."""
-    alice = await house.person()
-    for asked in await house.pending(run):
-        again = asked.card["risk"]["outcome_unknown"]
-        await alice.decide(asked, "approve" if again else story.verdict)
-    for question in await house.questions_of(run):
-        if question.status == "pending":
-            await alice.answer(question, option(0, 1), option(1, 0))
-
-
-async def effects(house: House, run: RunRecord) -> Counter[str]:
-    """How often each call with an effect ran under a key of its own."""
-    mine = {call.idempotency_key for call in house.tools.calls if run.id in call.idempotency_key}
-    return Counter(key.rpartition(":")[2] for key in mine)
+    def effects(self, run: RunRecord) -> Counter[str]:
+        """How often each call ran under a key of its own, and the run was remembered."""
+        keys = {call.idempotency_key for call in self.tools.calls if run.id in call.idempotency_key}
+        remembered = sum(turn.run == run.id for _, turn in self.kept.kept)
+        return Counter(key.rpartition(":")[2] for key in keys) + Counter(memory=remembered)
 
 
 @pytest_asyncio.fixture
-async def house(house: House) -> House:
-    """A house with somebody to delegate to, and a tool that fails."""
-    await house.agent("w", instructions="#script\nsay hm\ncall read {}\n---\nsay 42")
-    house.tools.errors["charge"] = RuntimeError("no card")
-    return house
+async def tellers(store: Store, tenant: str) -> TellersHouse:
+    return await TellersHouse.on(store, tenant)
 
 
 @pytest.mark.parametrize("title", STORIES)
-async def test_a_run_killed_anywhere_comes_to_the_end_of_its_twin(house: House, title: str) -> None:
+async def test_a_run_killed_anywhere_tells_the_story_of_its_twin(
+    tellers: TellersHouse, title: str
+) -> None:
     story = STORIES[title]
-    await house.agent("teller", **story.agent)
-    twin = await play(house, story)
-    for point in points(await house.types(twin), story.since):
-        run = await play(house, story, point)
-        assert (run.status, run.answer) == (twin.status, twin.answer), point
-        assert await is_paired(house, run), point
-        assert await effects(house, run) == await effects(house, twin), point
+    twin = await play(tellers, replace(story, deaths=()))
+    wanted, effects = told(twin.log), tellers.effects(twin.run)
+    for point in points(await play(tellers, story), story.since):
+        played = await play(tellers, story, point)
+        assert told(played.log) == wanted, point
+        assert is_whole(played.log), point
+        # For each death one attempt more, and one for who orders a call once more.
+        assert played.run.attempts <= twin.run.attempts + 2 * len((*story.deaths, point)), point
+        assert played.run.answer == twin.run.answer, point
+        assert tellers.effects(played.run) == effects, point
 
 
-async def test_the_stories_tell_whatever_a_worker_appends(house: House) -> None:
+async def test_every_type_of_event_is_told_or_appended_by_requests(tellers: TellersHouse) -> None:
     told = set[str]()
     for story in STORIES.values():
-        await house.agent("teller", **story.agent)
-        told |= {*await house.types(await play(house, story))}
-    assert told - BY_REQUESTS == TOLD
+        told |= {*(await play(tellers, story)).appended}
+    assert told.isdisjoint(UNTOLD)
+    assert told | BY_REQUESTS | UNTOLD.keys() == PAYLOADS.keys()

@@ -8,6 +8,7 @@ import pytest
 
 from app.log.calls import DispatchMutated
 from app.turn.options import ApprovalOverride
+from app.turn.ports import DispatchMutation
 from app.turn.transcript import LoggedCall, Note
 from tests.service.replay.folding import decision, stands, with_batch
 
@@ -54,9 +55,25 @@ async def test_an_approved_re_run_keeps_the_arguments_that_ran() -> None:
     assert (call.started_args, call.is_edited, call.attempts) == ('{"n":1}', True, 2)
 
 
+async def test_what_was_recorded_of_a_call_is_known_before_it_starts() -> None:
+    log, (first, _) = with_batch()
+    mutated(log, first, "input_rewrite", b'{"n":9}')
+    recorded = DispatchMutation(
+        kind="input_rewrite",
+        call_id=first,
+        tool="http_post",
+        rule="r",
+        step=1,
+        original_sha256="a" * 64,
+        mutated='{"n":9}',
+    )
+    calls = (await stands(log)).transcript().open_calls
+    assert [call.mutations for call in calls] == [(recorded,), ()]
+
+
 @pytest.mark.parametrize("times", [1, 2])
 async def test_an_injected_text_is_a_note_once_its_call_has_started(times: int) -> None:
-    """A worker that died between record and start leaves two records, and one note."""
+    """Where two workers recorded it, one after the other, there is one note all the same."""
     log, (first, _) = with_batch()
     for _ in range(times):
         mutated(log, first, "context_injection", b"beware")

@@ -90,6 +90,24 @@ async def test_a_recorded_injection_is_placed_like_a_note() -> None:
     ]
 
 
+@pytest.mark.parametrize(("by_now", "records"), [(9, 0), (8, 1)])
+async def test_what_a_lost_worker_process_recorded_is_recorded_once_and_applied(
+    by_now: int, records: int
+) -> None:
+    """What policy makes of the call by now is recorded where it is something else."""
+    replies = [reply(called("c1", "post", {"n": 1})), reply(said("lost")), reply(said("ok"))]
+    world = World(replies, MemoryTool("post", decision=DispatchModify({"n": 9})))
+    first, recorder = Recorder(), Recorder()
+    await world.turn(dispatch_recorder=first)
+    world.crash(world.journal.types.index("message.assistant") + 1)
+    world.tools.calls.clear()
+    world.tools.by_name["post"].decision = DispatchModify({"n": by_now})
+    world.known_of_calls = {"mutations": tuple(first.kept)}
+    await world.turn(dispatch_recorder=recorder)
+    assert len(recorder.kept) == records
+    assert world.tools.calls[0].args_canonical == b'{"n":%d}' % by_now
+
+
 @pytest.mark.parametrize("answer", FAILING)
 @pytest.mark.parametrize("decision", [DispatchModify({"n": 9}), DispatchInjectContext("beware")])
 async def test_t112_a_mutation_that_is_not_recorded_refuses_the_call(

@@ -191,14 +191,17 @@ async def test_unreadable_arguments_of_a_start_count_as_the_proposal() -> None:
     assert world.tools.calls[0].args_canonical == b'{"n":1}'
 
 
-async def test_the_card_of_a_re_run_shows_the_arguments_that_ran() -> None:
+@pytest.mark.parametrize("is_edited", [True, False])
+async def test_the_card_of_a_re_run_shows_the_arguments_that_ran(is_edited: bool) -> None:
+    """An approver is said to have changed them if one did: a dispatch rule may have."""
     world = await started()
-    world.known_of_calls = {"started_args": '{"n":2}'}
+    world.known_of_calls = {"started_args": '{"n":2}', "is_edited": is_edited}
     asked = await world.turn()
     assert asked.pending_approvals[0].args_json == '{"n":2}'
     await world.turn(approval_decisions=[approve(asked.pending_approvals[0])])
     assert world.tools.calls[0].args_canonical == b'{"n":2}'
-    assert world.journal.of(ToolCompleted)[-1].result.startswith("The approver changed this call")
+    told = world.journal.of(ToolCompleted)[-1].result
+    assert told.startswith("The approver changed this call") is is_edited
 
 
 SCRIPT = [
