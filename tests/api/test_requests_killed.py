@@ -21,6 +21,7 @@ from app.tools.mcp.connections import McpConnections
 from app.turn.clock import LoopClock
 from tests.api.request_stories import STORIES, a_refusal
 from tests.support.api_world import api_world
+from tests.support.appenders import BY_REQUESTS, BY_WORKERS
 from tests.support.killed_requests import DeadlyDatabase, Point, Told, operations
 from tests.support.mcp_server import ToolServer, served_tools, tool
 
@@ -39,24 +40,6 @@ pytestmark = [
     pytest.mark.fault,
 ]
 
-# Every event type, by who appends it. A type that both append is told of in both places.
-BY_REQUESTS = {
-    *("conversation.created", "conversation.updated", "run.created", "message.user"),
-    *("approval.decided", "approval.resolved", "question.answered", "session_approval.ended"),
-    *("run.cancelled", "tool.settled", "decision.refused", "log.sealed"),
-    *("key.registered", "key.revoked", "passkey.registered", "passkey.revoked", "keys.reset"),
-    *("grant.enrolled", "grant.revoked", "grant.suspended", "token.revoked"),
-    *("agent.saved", "agent.deleted", "mcp.saved", "mcp.deleted"),
-}
-BY_WORKERS = {
-    *("run.started", "run.resumed", "run.paused", "run.checkpointed", "run.completed"),
-    *("run.failed", "context.assembled", "attachment.resolved", "memory.written"),
-    *("history.compacted", "step.started", "step.discarded", "step.completed", "text.delta"),
-    *("reasoning.delta", "message.assistant", "call.gated", "policy.rechecked"),
-    *("call.denied_unattended", "dispatch.mutated", "retrieval.missed", "approval.requested"),
-    *("question.asked", "tool.started", "tool.completed", "tool.failed", "tool.answered_late"),
-    *("delegate.started", "delegate.completed", "grant.replayed"),
-}
 _tenants = count(1)
 
 

@@ -17,18 +17,6 @@ if TYPE_CHECKING:
     from app.service.ports.leases import Leases
     from app.service.ports.signals import Signals
 
-# What requests append, each in its transaction; `approval.resolved` a worker may as well.
-BY_REQUESTS = frozenset(
-    {
-        *("conversation.created", "conversation.updated", "run.created", "message.user"),
-        *("run.cancelled", "approval.decided", "approval.resolved", "decision.refused"),
-        *("session_approval.ended", "question.answered"),
-        *("key.registered", "key.revoked", "passkey.registered", "passkey.revoked", "keys.reset"),
-        *("agent.saved", "agent.deleted", "mcp.saved", "mcp.deleted", "token.revoked"),
-        *("grant.enrolled", "grant.revoked", "grant.suspended"),
-    }
-)
-
 
 class NoSignals:
     """The hints of a process that hears none, so that whoever is dead is not told for ever."""

@@ -13,7 +13,7 @@ from app.log.runs import TextDelta
 from app.store.open import Store
 from tests.service.deaths import doomed, killed, other
 from tests.support.house import House
-from tests.support.killed import DeadlyLeases
+from tests.support.killed import DeadlyLeases, Killed
 from tests.support.seals import SEAL
 from tests.support.stepped_clock import NOON
 
@@ -36,6 +36,24 @@ async def test_f40_of_two_recoverers_the_held_one_gets_nothing(house: House) -> 
     await house.driver.drive(first)
     assert (await house.types(run)).count("run.started") == 1
     assert await house.driver.claim(run.conversation_id) is None
+
+
+async def test_the_lease_of_a_dead_worker_runs_out_by_the_clock_of_the_database(
+    house: House,
+) -> None:
+    """Nobody gives it free: whoever looks before its time finds a run that is being driven."""
+    alice = await house.person()
+    await house.agent()
+    run = await alice.run("say hi")
+    leases = DeadlyLeases(house.store.leases, "message.assistant", "before")
+    dying = House(house.store, house.tenant, house.clock, house.tools, leases=leases, lease_s=3)
+    with pytest.raises(Killed):
+        await dying.drive(run)
+    assert await other(house).driver.claim(run.conversation_id) is None
+    await house.store.everyone.pool.execute(
+        "SELECT pg_sleep_until(lease_until) FROM conversations WHERE id = $1", run.conversation_id
+    )
+    assert (await other(house).drive(run)).status == "completed"
 
 
 async def test_f43_a_live_lease_is_left_alone(house: House) -> None:

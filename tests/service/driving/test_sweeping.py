@@ -9,11 +9,22 @@ from typing import TYPE_CHECKING
 import pytest
 
 from app.ids import Identity
+from app.log.catalogue import PAYLOADS
+from app.log.queries import LogScope
 from app.runctx.memory import ConversationTurn, MemorySettings
+from app.service.approvals.use_cases import Approvals
+from app.service.driving.expiry import Expiry
 from app.service.driving.supervisor import Supervisor
+from app.service.questions.use_cases import Questions
+from tests.service.driving.twins import told
+from tests.service.questions.questioning import asked
+from tests.support.killed import Killed
+from tests.support.killed_requests import DeadlyDatabase, Point
 
 if TYPE_CHECKING:
+    from app.service.ports.database import Database
     from tests.support.house import House
+    from tests.support.killed import Moment
 
 pytestmark = pytest.mark.postgres
 
@@ -47,6 +58,39 @@ async def test_f37_a_decision_whose_wake_was_lost_is_carried_out_and_counted(
         run = await house.runs.settled(alice.caller, run.id, 30)
         supervisor.stop()
     assert (run.status, house.tools.count(), len(swept)) == ("completed", 1, 1)
+
+
+async def overdue(house: House, *deaths: Point) -> list[str]:
+    """What the log tells of a run that nobody answers, where processes die that are to end that."""
+    house.clock.restart()
+    run = await asked(house, more="call mutate {}\n", approval_ttl_s=1, question_ttl_s=1)
+    house.clock.step(1)
+    for death in deaths:
+        with pytest.raises(Killed):
+            await expiry_on(house, DeadlyDatabase(house.store.database, death)).sweep()
+    await house.expiry().sweep()
+    assert (await house.drive(run)).status == "completed"
+    async with house.store.database.session(house.tenant) as session:
+        return told(await session.events_of(LogScope(run.conversation_id), tuple(PAYLOADS)))
+
+
+def expiry_on(house: House, database: Database) -> Expiry:
+    clock = house.clock
+    return Expiry(
+        queue=house.store.queue,
+        approvals=Approvals(database=database, clock=clock, binder=house.binder),
+        questions=Questions(database=database, clock=clock, statements=house.statements),
+        clock=clock,
+    )
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("commit", [0, 1])
+async def test_a_process_that_dies_as_it_ends_what_is_overdue_ends_it_once(
+    house: House, commit: int, moment: Moment
+) -> None:
+    """Around the end of the approval, and around that of the question."""
+    assert await overdue(house, Point(0, commit, moment)) == await overdue(house)
 
 
 async def test_an_answer_is_forgotten_a_day_after_its_request(house: House) -> None:

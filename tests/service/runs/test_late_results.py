@@ -18,9 +18,12 @@ from app.tools.executors.executor import ScopedExecutor
 from app.tools.mcp.connections import McpConnections
 from app.turn.clock import LoopClock
 from app.turn.ports import ToolOutcome
+from tests.service.deaths import other
 from tests.support import deaf_server
 from tests.support.deaf_server import deafened
 from tests.support.house import House
+from tests.support.killed import Killed
+from tests.support.killed_requests import DeadlyDatabase, Point
 from tests.support.mcp_house import McpHouse
 from tests.support.mcp_server import ToolServer, served_app, tool
 
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
     from app.log.envelope import Event
     from app.log.records import RunRecord
     from app.store.open import Store
+    from tests.support.killed import Moment
 
 pytestmark = pytest.mark.postgres
 
@@ -198,6 +202,32 @@ async def test_one_that_comes_before_its_call_is_settled_waits_for_that(house: H
     (completed,) = [e for e in await house.events(run) if e.type == "tool.completed"]
     assert completed.seq == event.data["result_seq"] < event.seq
     assert run.status == "completed"
+
+
+async def hear(recorder: LateResults, house: House, run: RunRecord) -> None:
+    """Hear a late result, and work on until the process ends."""
+    async with recorder.running() as late:
+        late.heard(house.tenant, f"{run.id}:call_1_1_0", WELL)
+        await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+async def test_a_process_that_dies_with_a_late_result_records_it_once_or_not_at_all(
+    house: House, moment: Moment
+) -> None:
+    """Nobody can hear it again, so it may be lost; neither the run nor the next one knows of it."""
+    run = await paid(house)
+    before = await log_of(house, run)
+    deadly = DeadlyDatabase(house.store.database, Point(0, 0, moment))
+    with pytest.raises(BaseExceptionGroup) as died:
+        await hear(LateResults(deadly, house.clock, house.wakeups), house, run)
+    assert died.group_contains(Killed)
+    after = await log_of(house, run)
+    assert after[: len(before)] == before
+    assert [event.type for event in after[len(before) :]] == [LATE] * (moment == "after")
+    alice = await house.person()
+    again = await alice.run("say more", conversation_id=run.conversation_id)
+    assert (await other(house).drive(again)).status == "completed"
 
 
 @pytest.mark.parametrize("text", ["\x00", "\ud800", "x" * 4_000_000, ""])
