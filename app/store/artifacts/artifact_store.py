@@ -10,10 +10,11 @@ off or outlived by its process leaves nothing behind for good.
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import replace
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from app.errors import ArtifactCorrupt, StoreUnavailable
 from app.runctx.mime import OCTETS, TEXT, served_type, sniffed
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
     from app.store.artifacts.artifact_rows import Layout
     from app.store.artifacts.bucket import Bucket
     from app.store.server.connections import Pool
+
+# A bucket is far away, so it is asked for several pieces at once.
+_PIECES_A_REQUEST: Final = 4
 
 
 class StoreArtifacts(ArtifactRows):
@@ -88,21 +92,32 @@ class StoreArtifacts(ArtifactRows):
                 yield whole[part.start : part.stop]
             return
         size = layout.piece_bytes
-        for position in range(part.start // size, -(-part.stop // size)):
-            begin = position * size
-            piece = await self._piece(artifact, layout, position)
-            if piece is None or sha256(piece).digest() != layout.digest(position):
+        position = part.start // size
+        async for piece in self._pieces(artifact, layout, range(position, -(-part.stop // size))):
+            if await asyncio.to_thread(_digest, piece) != layout.digest(position):
                 raise ArtifactCorrupt(f"{artifact.id!r} has other bytes than were kept")
+            begin = position * size
             yield piece[max(0, part.start - begin) : part.stop - begin]
+            position += 1
 
-    async def _piece(self, artifact: ArtifactRef, layout: Layout, position: int) -> bytes | None:
+    async def _pieces(
+        self, artifact: ArtifactRef, layout: Layout, positions: range
+    ) -> AsyncIterator[bytes]:
+        """The pieces at these positions as they lie there; one that is gone has no bytes."""
         if layout.in_pieces:
             tenant = escape(artifact.identity.tenant)
             rows = OneTenant(self._pool, tenant)
-            return await pieces.read(rows, tenant, artifact.id, position=position)
-        begin = position * layout.piece_bytes
-        end = min(begin + layout.piece_bytes, artifact.size_bytes)
-        return await self._reachable().get_part(artifact.id, range(begin, end))
+            for position in positions:
+                found = await pieces.read(rows, tenant, artifact.id, position=position)
+                yield found or b""
+            return
+        size = layout.piece_bytes
+        for first in positions[::_PIECES_A_REQUEST]:
+            last = min(first + _PIECES_A_REQUEST, positions.stop)
+            part = range(first * size, min(last * size, artifact.size_bytes))
+            stretch = await self._reachable().get_part(artifact.id, part) or b""
+            for begin in range(0, len(part), size):
+                yield stretch[begin : begin + size]
 
 
 async def _bring(bucket: Bucket, key: str, incoming: Incoming, mime: str) -> None:
@@ -117,3 +132,7 @@ async def _bring(bucket: Bucket, key: str, incoming: Incoming, mime: str) -> Non
 
 async def _once(content: bytes) -> AsyncIterator[bytes]:
     yield content
+
+
+def _digest(piece: bytes) -> bytes:
+    return sha256(piece).digest()
