@@ -9,7 +9,7 @@ for one, nothing is kept open for it, and it ends with its connection.
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar
 
 from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
@@ -32,6 +32,7 @@ IDEMPOTENCY_KEY: Final = "turngate/idempotency-key"
 # For so long a result is listened for, and of so many calls of a connection; the oldest give way.
 LATE_S: Final = 300.0
 MAX_GIVEN_UP: Final = 64
+_Stream = TypeVar("_Stream", bound="ReadStream[Any] | WriteStream[Any]")
 
 
 class GivenUpCalls:
@@ -83,12 +84,31 @@ async def overheard(transport: Transport, calls: GivenUpCalls) -> AsyncIterator[
         yield _Received(received, calls), _Sent(sent, calls)
 
 
-class _Received:
-    """The stream from the server."""
+class _Passing(Generic[_Stream]):
+    """A stream whose messages are noticed; it lasts as long as the one inside."""
 
-    def __init__(self, inner: ReadStream[SessionMessage | Exception], calls: GivenUpCalls) -> None:
+    def __init__(self, inner: _Stream, calls: GivenUpCalls) -> None:
         self._inner = inner
         self._calls = calls
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def __aenter__(self) -> Self:
+        await self._inner.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool | None:
+        return await self._inner.__aexit__(kind, error, trace)
+
+
+class _Received(_Passing["ReadStream[SessionMessage | Exception]"]):
+    """The stream from the server."""
 
     @property
     def last_context(self) -> Context | None:
@@ -105,49 +125,15 @@ class _Received:
     async def __anext__(self) -> SessionMessage | Exception:
         return self._noticed(await anext(self._inner))
 
-    async def aclose(self) -> None:
-        await self._inner.aclose()
-
-    async def __aenter__(self) -> Self:
-        await self._inner.__aenter__()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> bool | None:
-        return await self._inner.__aexit__(kind, error, trace)
-
     def _noticed(self, item: SessionMessage | Exception) -> SessionMessage | Exception:
         if not isinstance(item, Exception):
             self._calls.received(item.message)
         return item
 
 
-class _Sent:
+class _Sent(_Passing["WriteStream[SessionMessage]"]):
     """The stream to the server."""
-
-    def __init__(self, inner: WriteStream[SessionMessage], calls: GivenUpCalls) -> None:
-        self._inner = inner
-        self._calls = calls
 
     async def send(self, item: SessionMessage, /) -> None:
         self._calls.sent(item.message)
         await self._inner.send(item)
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()
-
-    async def __aenter__(self) -> Self:
-        await self._inner.__aenter__()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> bool | None:
-        return await self._inner.__aexit__(kind, error, trace)
