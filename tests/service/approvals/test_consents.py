@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 import orjson
 import pytest
 
+from app.service.approvals.consents import consents
+from tests.support.turn_tools import MemoryTools
 from tests.trust.signer import Signer
 
 if TYPE_CHECKING:
-    from app.log.records import RunRecord
+    from app.log.records import ApprovalRecord, RunRecord
     from tests.support.house import House
 
 pytestmark = pytest.mark.postgres
@@ -125,24 +127,67 @@ async def test_i4_arguments_written_into_the_columns_never_run(house: House) -> 
     assert [call.args for call in house.tools.calls] == [{"n": 1}]
 
 
-async def test_a_standing_consent_without_a_signature_serves_nothing(house: House) -> None:
-    """A row of `session_approvals` is a pointer to a decision, and worth what that one says."""
-    alice = await house.person()
-    await house.agent()
-    run = await house.drive(await alice.run(STAMP))
-    (asked,) = await house.pending(run)
-    await alice.deny(asked)
+async def points_at(house: House, asked: ApprovalRecord) -> None:
+    """Write the row of a standing consent, as if the approval had given one."""
     await house.store.everyone.pool.execute(
         "INSERT INTO session_approvals (tenant, conversation_id, principal, agent, tool,"
         " covered_capabilities, tool_definition_digest, approval_id, at)"
         " VALUES ($1, $2, 'alice', 'helper', 'stamp', $3, $4, $5, now())",
         house.tenant,
-        run.conversation_id,
+        asked.conversation_id,
         asked.card["missing_capabilities"],
         asked.card["tool_definition_digest"],
         asked.id,
     )
+
+
+@pytest.mark.parametrize("verdict", ["deny", "approve"])
+async def test_a_standing_consent_without_a_signature_serves_nothing(
+    house: House, verdict: str
+) -> None:
+    """A row of `session_approvals` is a pointer to a decision, and worth what that one says."""
+    alice = await house.person()
+    await house.agent()
+    run = await house.drive(await alice.run(STAMP))
+    (asked,) = await house.pending(run)
+    await alice.decide(asked, verdict)
+    await points_at(house, asked)
     await house.drive(run)
+    ran = house.tools.count("stamp")
     again = await house.drive(await alice.run(STAMP, conversation_id=run.conversation_id))
     assert again.status == "paused"
-    assert house.tools.count("stamp") == 0
+    assert house.tools.count("stamp") == ran
+
+
+@pytest.mark.parametrize("agent", ["helper", "other"])
+async def test_a_standing_consent_that_was_moved_to_another_agent_serves_neither(
+    house: House, agent: str
+) -> None:
+    """The row and the decision it points at must both be the agent's."""
+    alice = await house.person()
+    await house.agent()
+    await house.agent("other")
+    run = await house.drive(await alice.run(STAMP))
+    await alice.approve((await house.pending(run))[0], scope="session")
+    await house.drive(run)
+    await house.store.everyone.pool.execute(
+        "UPDATE session_approvals SET agent = 'other' WHERE tenant = $1", house.tenant
+    )
+    talk = run.conversation_id
+    again = await house.drive(await alice.run(STAMP, agent=agent, conversation_id=talk))
+    assert again.status == "paused"
+
+
+async def test_the_turn_gets_the_reason_of_the_deciding_approver(house: House) -> None:
+    """turn.md 2.3: it is kept for people; no request shows it."""
+    alice = await house.person()
+    await house.agent(approvers={"count": 2})
+    run = await house.drive(await alice.run(JOB))
+    (asked,) = await house.pending(run)
+    for name in ("ann", "ben"):
+        approver = await house.person(name, "approver")
+        await approver.approve(asked, reason=f"{name} has looked")
+    async with house.store.database.session(house.tenant) as session:
+        given = await session.consent_records(run.conversation_id, run.id)
+    decision = consents(run, given, MemoryTools()).decided[asked.id]
+    assert (decision.reason, decision.decided_by) == ("ben has looked", ("ann", "ben"))
