@@ -5,7 +5,7 @@ BIN := .venv/bin
 # Where the environment forbids bytecode, every process would compile the whole service once more.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: install tools demo serve test bench mutants audit fuzz fmt lint types imports unit lock clean
+.PHONY: install tools demo serve test postgres15 bench mutants audit fuzz fmt lint types imports unit lock clean
 
 install: .venv/.installed
 
@@ -54,6 +54,12 @@ unit:
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --fail-under=95 --skip-covered --sort=cover
 	$(BIN)/coverage report --fail-under=100 --skip-covered --include="app/policy/*,app/engine/*,app/trust/*"
+
+# Whole suites on the oldest Postgres that is promised, which Debian calls postgresql-15:
+# make postgres15 SUITES="tests/store tests/service". What starts an embedded server stays away.
+SUITES ?= tests/store tests/service/approvals tests/service/runs
+postgres15: install
+	$(BIN)/python -m pytest -q -n auto --dist loadfile --postgres=15 --ignore-glob='*/test_embedded*' $(SUITES)
 
 bench: install
 	$(BIN)/turngate bench

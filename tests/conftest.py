@@ -7,6 +7,7 @@ own, which tries the tenant filters as well.
 from __future__ import annotations
 
 import asyncio
+from contextlib import contextmanager
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -19,10 +20,12 @@ from app.store.open import Store
 from app.store.schema.migrations import migrate
 from app.store.server.embedded import EmbeddedPostgres
 from tests.support.buckets import MOTO, s3_server
+from tests.support.external_postgres import postgres_15
 from tests.support.seals import SEAL
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Iterator, Sequence
+    from pathlib import Path
 
     from tests.support.buckets import S3
 
@@ -38,17 +41,41 @@ _numbers = count(1)
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Options of the tests."""
     parser.addoption("--fuzz-seconds", type=int, default=30, help="how long the API is fuzzed")
+    parser.addoption(
+        "--postgres",
+        choices=("embedded", "15"),
+        default="embedded",
+        help="the server of the tests' database: the embedded one, or Debian's Postgres 15",
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: Sequence[pytest.Item]) -> None:
+    """Skip what needs the `vector` extension where the server has none."""
+    if config.getoption("--postgres") != "15":
+        return
+    for item in items:
+        if item.get_closest_marker("vectors"):
+            item.add_marker(pytest.mark.skip(reason="this Postgres 15 has no vector extension"))
 
 
 @pytest.fixture(scope="session")
-def dsn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def dsn(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a migrated database, for as long as the tests run.
 
     Nobody crashes this server, so no commit waits for the disk; whoever crashes one has their own.
     """
-    server = EmbeddedPostgres.start(tmp_path_factory.mktemp("postgres") / "data")
-    asyncio.run(migrate(server.dsn))
-    asyncio.run(execute(server.dsn, "ALTER DATABASE turngate SET synchronous_commit = off"))
+    is_oldest = request.config.getoption("--postgres") == "15"
+    place = tmp_path_factory.mktemp("postgres") / "data"
+    with postgres_15() if is_oldest else embedded(place) as address:
+        asyncio.run(migrate(address))
+        asyncio.run(execute(address, "ALTER DATABASE turngate SET synchronous_commit = off"))
+        yield address
+
+
+@contextmanager
+def embedded(data_dir: Path) -> Iterator[str]:
+    """The embedded server, as users have it."""
+    server = EmbeddedPostgres.start(data_dir)
     yield server.dsn
     server.stop()
 

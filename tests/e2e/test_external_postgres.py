@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,7 +9,7 @@ import pytest
 from app.store.log.rebuild import rebuild
 from app.store.open import Store
 from app.store.schema.migrations import migrate
-from tests.support.external_postgres import OLDEST, external_postgres
+from tests.support.external_postgres import OLDEST, postgres_15
 from tests.support.house import House
 from tests.support.seals import SEAL
 
@@ -29,12 +27,9 @@ JOB = 'call mutate {"to":"a"}\n---\nsay sent'
 
 @pytest.fixture
 def external_dsn() -> Iterator[str]:
-    """A server with an empty database, in a folder that its account can reach."""
-    with tempfile.TemporaryDirectory(prefix="turngate-pg15-") as name:
-        folder = Path(name)
-        folder.chmod(0o711)
-        with external_postgres(folder) as dsn:
-            yield dsn
+    """A server with an empty database."""
+    with postgres_15() as dsn:
+        yield dsn
 
 
 async def test_the_main_job_runs_on_an_external_postgres_15(external_dsn: str) -> None:

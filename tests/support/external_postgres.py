@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 from pwd import getpwnam
@@ -15,6 +16,19 @@ if TYPE_CHECKING:
 
 OLDEST: Final = Path("/usr/lib/postgresql/15/bin")
 ACCOUNT: Final = "nobody"
+
+
+@contextmanager
+def postgres_15() -> Iterator[str]:
+    """The DSN of a fresh server of the oldest version, in a folder that its account can reach.
+
+    It has no `vector` extension: a Debian's has none unless somebody installs it.
+    """
+    with tempfile.TemporaryDirectory(prefix="turngate-pg15-") as name:
+        folder = Path(name)
+        folder.chmod(0o711)
+        with external_postgres(folder) as dsn:
+            yield dsn
 
 
 @contextmanager
@@ -32,7 +46,7 @@ def external_postgres(folder: Path) -> Iterator[str]:
         [OLDEST / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-N", "-E", "UTF8"],
         account,
     )
-    options = f"-c listen_addresses='' -c unix_socket_directories={data}"
+    options = f"-c listen_addresses='' -c unix_socket_directories={data} -c max_connections=200"
     control = [OLDEST / "pg_ctl", "-D", data, "-w", "-l", data / "log"]
     _run([*control, "-o", options, "start"], account)
     try:

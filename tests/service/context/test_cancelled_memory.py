@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from app.runctx.ports import MemoryStore
     from app.store.open import Store
 
-pytestmark = [pytest.mark.postgres, pytest.mark.fault]
+pytestmark = [pytest.mark.postgres, pytest.mark.vectors, pytest.mark.fault]
 
 AGENT: dict[str, Any] = {"memory": {"strategy": "truncation", "retrieval": "semantic"}}
 KEPT = """

@@ -15,7 +15,7 @@ from tests.support.played_embedder import PlayedEmbedder
 if TYPE_CHECKING:
     from app.store.open import Store
 
-pytestmark = pytest.mark.postgres
+pytestmark = [pytest.mark.postgres, pytest.mark.vectors]
 
 ANYWHERE: dict[str, Any] = {"memory": {"retrieval": "semantic", "scope": "user", "min_score": 0.5}}
 HERE: dict[str, Any] = {"memory": {"retrieval": "semantic", "min_score": 0.5}}

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from app.store.memory.vectors import Near
     from app.store.server.connections import Pool
 
-pytestmark = pytest.mark.postgres
+pytestmark = [pytest.mark.postgres, pytest.mark.vectors]
 
 SCOPES: tuple[RecallScope, ...] = ("session", "user")
 EAST = (1.0, 0.0, 0.0)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from app.store.memory.plain import StoreMemory
     from app.store.open import Store
 
-pytestmark = pytest.mark.postgres
+pytestmark = [pytest.mark.postgres, pytest.mark.vectors]
 
 NOON = datetime(2026, 11, 29, 12, tzinfo=UTC)
 WORDS = ("deploy", "cake")

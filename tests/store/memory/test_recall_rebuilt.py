@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from app.store.memory.plain import StoreMemory
     from app.store.open import Store
 
-pytestmark = pytest.mark.postgres
+pytestmark = [pytest.mark.postgres, pytest.mark.vectors]
 
 WORDS = ("deploy", "cake")
 WINDOW = MemorySettings(strategy="truncation")

@@ -14,7 +14,7 @@ from tests.store.memory.test_plain import said
 if TYPE_CHECKING:
     from app.store.open import Store
 
-pytestmark = pytest.mark.postgres
+pytestmark = [pytest.mark.postgres, pytest.mark.vectors]
 
 # Turn 1 is of 1 January 2001, turn 2 of a year later, and so on: older than those of other tests.
 AGED = "UPDATE memory_turns SET created_at = make_date(2000 + seq::int, 1, 1) WHERE tenant = $1"

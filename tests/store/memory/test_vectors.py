@@ -6,9 +6,7 @@ The rows of a test are its tenant's, and its embedder is its own.
 from __future__ import annotations
 
 import asyncio
-import tempfile
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,13 +17,13 @@ from app.runctx.memory import EmbedderMismatch
 from app.store.memory.vectors import Near, StoreVectors
 from app.store.open import Store
 from app.store.schema.migrations import migrate
-from tests.support.external_postgres import OLDEST, external_postgres
+from tests.support.external_postgres import OLDEST, postgres_15
 from tests.support.seals import SEAL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-pytestmark = pytest.mark.postgres
+pytestmark = [pytest.mark.postgres, pytest.mark.vectors]
 
 NOON = datetime(2026, 11, 29, 12, tzinfo=UTC)
 EAST, NORTH = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0)
@@ -176,12 +174,8 @@ def test_c116_a_database_without_the_extension_runs_without_vectors() -> None:
             with pytest.raises(Misconfigured, match="pgvector"):
                 await opened(store, "any")
 
-    # Its account reaches no folder of pytest's.
-    with tempfile.TemporaryDirectory(prefix="turngate-pg15-") as name:
-        folder = Path(name)
-        folder.chmod(0o711)
-        with external_postgres(folder) as dsn:
-            asyncio.run(refused(dsn))
+    with postgres_15() as dsn:
+        asyncio.run(refused(dsn))
 
 
 @pytest.mark.parametrize("top_k", [1, 5, 50, 700])

@@ -13,7 +13,7 @@ from tests.store.schema.test_migrations import empty
 
 __all__ = ["empty"]
 
-pytestmark = pytest.mark.postgres
+pytestmark = [pytest.mark.postgres, pytest.mark.vectors]
 
 # All white space there is, and text that could be taken for its octets.
 TURNS = {

@@ -28,6 +28,7 @@ WHERE conrelid = 'memory_vectors'::regclass ORDER BY part"""
 EMBEDDER = PlayedEmbedder("words:1", ("cake",))
 
 
+@pytest.mark.vectors
 def test_the_table_is_that_of_the_migrations(empty: str) -> None:
     asyncio.run(migrate(empty))
     migrated = asyncio.run(shape(empty))
