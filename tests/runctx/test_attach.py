@@ -207,6 +207,7 @@ async def test_c82_what_goes_inline_in_all_is_bounded() -> None:
     shelf = Shelf(*(ref(one, size=size) for one in "abcde"), content=b"x" * size)
     facts = facts_of(await resolved(shelf, *"abcde"))
     assert [fact.degradation_reason for fact in facts] == [None] * 4 + ["inline_too_large"]
+    assert [one for what, one in shelf.asked if what == "get"] == [*"abcd"]
 
 
 @pytest.mark.parametrize(

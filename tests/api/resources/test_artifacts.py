@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 import pytest
 
+from app.settings import Settings
 from tests.support.api_world import pointers, problem
 
 if TYPE_CHECKING:
@@ -127,6 +128,10 @@ async def test_the_same_key_gets_the_first_answer_and_other_bytes_a_refusal(
     assert (again.status_code, again.json()) == (201, first.json())
     assert again.headers["idempotent-replayed"] == "true"
     problem(other, 409, "idempotency.mismatch")
+
+
+async def test_c143_the_bound_is_25_mib_where_none_is_set() -> None:
+    assert Settings.model_fields["artifact_max_bytes"].default == 26_214_400
 
 
 async def test_c143_one_byte_over_the_bound_is_refused_and_nothing_is_kept(

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from structlog.testing import capture_logs
 
 from app.ids import Identity
 from app.policy.taint import Trust
 from app.runctx.memory import Health, MemorySettings, MemoryState, SpilledRange
-from app.store.memory.folding import SESSIONS_AT_ONCE, Folding, FoldTimes
-from app.store.memory.rolling import RollingMemory
+from app.store.memory.folding import RANGES_AT_ONCE, SESSIONS_AT_ONCE, Folding, FoldTimes
+from app.store.memory.rolling import WAIT_S, RollingMemory
 from tests.store.memory.test_plain import said
 
 if TYPE_CHECKING:
@@ -22,8 +24,14 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.postgres
 
 SETTINGS = MemorySettings(strategy="rolling_summary")
-TURNS = [said(number) for number in range(1, 7)]
-RANGES = (SpilledRange(1, 1), SpilledRange(2, 2))
+STATE = MemoryState(
+    strategy="rolling_summary",
+    turns=[said(number) for number in range(1, 7)],
+    summary="before",
+    summary_trust=Trust.TRUSTED_USER,
+    health=Health.DEGRADED,
+    pending=(SpilledRange(1, 1), SpilledRange(2, 2)),
+)
 
 
 class Gated:
@@ -50,23 +58,16 @@ class Gated:
         return "so far"
 
 
-def folded_by(store: Store, gated: Gated, *, tick_s: float = 3600) -> Folding:
-    return Folding(store.pool, store.everyone, lambda _: gated, FoldTimes(tick_s=tick_s))
+def folded_by(store: Store, gated: Gated, **times: float) -> Folding:
+    wanted = FoldTimes(**{"tick_s": 3600, **times})
+    return Folding(store.pool, store.everyone, lambda _: gated, wanted)
 
 
 async def backlog(store: Store, folding: Folding, tenant: str, *sessions: str) -> RollingMemory:
     """Sessions of one tenant with two ranges each, which a worker is to look at one by one."""
     memory = RollingMemory(store.pool, SETTINGS, folding=folding, model="script", wait_s=0)
-    state = MemoryState(
-        strategy="rolling_summary",
-        turns=TURNS,
-        summary="before",
-        summary_trust=Trust.TRUSTED_USER,
-        health=Health.DEGRADED,
-        pending=RANGES,
-    )
     for session in sessions:
-        await memory.import_state(Identity(tenant, "alice", f"{tenant}-{session}"), state)
+        await memory.import_state(Identity(tenant, "alice", f"{tenant}-{session}"), STATE)
     return memory
 
 
@@ -145,3 +146,46 @@ async def test_a_look_that_is_cancelled_leaves_its_places_to_the_next(
     await folding.look()
     # Those that were cut off are claimed still.
     assert len(gated.asked) == 40
+
+
+@pytest.mark.usefixtures("alone")
+async def test_a_summariser_that_takes_too_long_is_a_failure(store: Store, tenant: str) -> None:
+    """run-context.md 5.2 rule 3: the prior summary stays, the range is the first still."""
+    folding = folded_by(store, Gated(), call_s=0.05)
+    memory = await backlog(store, folding, tenant)
+    alice = Identity(tenant, "alice", f"conv-{tenant}")
+    await memory.import_state(alice, replace(STATE, health=Health.HEALTHY))
+    with capture_logs() as logs:
+        await folding.look()
+    state = await memory.export_state(alice)
+    assert (state.health, state.failures, state.summary) == (Health.RETRY, 1, "before")
+    assert [(one.first, one.attempts) for one in state.pending] == [(1, 1), (2, 0)]
+    assert ("memory.summary_failed", "TimeoutError") in [
+        (line["event"], line.get("kind")) for line in logs
+    ]
+
+
+@pytest.mark.usefixtures("alone")
+async def test_one_claim_after_another_folds_eight_ranges_and_leaves_the_rest(
+    store: Store, tenant: str
+) -> None:
+    """run-context.md 5.2 rule 2."""
+    gated = Gated()
+    gated.gate.set()
+    folding = folded_by(store, gated)
+    memory = await backlog(store, folding, tenant)
+    alice = Identity(tenant, "alice", f"conv-{tenant}")
+    turns = [said(number) for number in range(1, 15)]
+    ranges = tuple(SpilledRange(number, number) for number in range(1, 11))
+    state = replace(STATE, turns=turns, health=Health.HEALTHY, pending=ranges)
+    await memory.import_state(alice, state)
+    await folding.look()
+    assert len(gated.asked) == 8
+    assert [one.first for one in (await memory.export_state(alice)).pending] == [9, 10]
+
+
+def test_the_times_are_those_of_the_specification() -> None:
+    """run-context.md 5.2 rules 1, 2 and 4: a claim, a call, a tick, a wait, and ranges in a row."""
+    times = FoldTimes()
+    assert (times.claim_s, times.call_s, times.tick_s, WAIT_S) == (60.0, 20.0, 10.0, 5.0)
+    assert RANGES_AT_ONCE == 8
