@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 import obstore
 import structlog
@@ -57,15 +58,25 @@ class S3Bucket:
 
     async def put_pieces(self, key: str, pieces: AsyncIterable[bytes], *, media_type: str) -> None:
         """Store an object in parts, which are given up together if no piece comes any more."""
-        with _asking():
-            await obstore.put_async(
+        coming = _Coming(pieces)
+        putting = asyncio.ensure_future(
+            obstore.put_async(
                 self._store,
                 key,
-                pieces,
+                coming,
                 attributes=_told(media_type),
                 use_multipart=True,
                 max_concurrency=_PARTS_AT_ONCE,
             )
+        )
+        with _asking():
+            try:
+                await asyncio.shield(putting)
+            except asyncio.CancelledError:
+                # The library gives the parts up where no piece comes, not where it is cancelled.
+                coming.stop()
+                await asyncio.gather(putting, return_exceptions=True)
+                raise
 
     async def get(self, key: str, *, size: int) -> bytes | None:
         """The bytes; a body of another size is not even read."""
@@ -102,6 +113,33 @@ class S3Bucket:
         """A URL that reads the object for so long."""
         with _asking():
             return await obstore.sign_async(self._store, "GET", key, timedelta(seconds=seconds))
+
+
+class _Coming:
+    """Pieces, until they are stopped, even while the next one is waited for."""
+
+    def __init__(self, pieces: AsyncIterable[bytes]) -> None:
+        self._pieces = aiter(pieces)
+        self._is_stopped = False
+        self._waiting: asyncio.Task[object] | None = None
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        if self._is_stopped:
+            raise asyncio.CancelledError
+        self._waiting = asyncio.current_task()
+        try:
+            return await anext(self._pieces)
+        finally:
+            self._waiting = None
+
+    def stop(self) -> None:
+        """Let no piece come any more."""
+        self._is_stopped = True
+        if self._waiting is not None:
+            self._waiting.cancel()
 
 
 def _told(media_type: str) -> Attributes:

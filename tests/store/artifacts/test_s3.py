@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,8 @@ from app.store.artifacts.bucket import BucketPlace
 from app.store.open import open_bucket
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from tests.support.buckets import S3
 
 
@@ -35,6 +38,25 @@ async def test_a_part_is_read_where_the_object_has_such_bytes(s3: S3) -> None:
     await world.bucket.put("key", b"12345", media_type="text/plain")
     assert await world.bucket.get_part("key", range(1, 4)) == b"234"
     assert await world.bucket.get_part("key", range(5, 9)) is None
+
+
+@pytest.mark.parametrize("pieces", [0, 15])
+async def test_an_upload_that_is_cancelled_leaves_no_part(s3: S3, pieces: int) -> None:
+    world = s3.bucket()
+    begun = asyncio.Event()
+
+    async def endless() -> AsyncIterator[bytes]:
+        for _ in range(pieces):
+            yield bytes(1024 * 1024)
+        begun.set()
+        await asyncio.Event().wait()
+
+    async with asyncio.timeout(30), asyncio.TaskGroup() as owner:
+        upload = world.bucket.put_pieces("key", endless(), media_type="text/plain")
+        putting = owner.create_task(upload)
+        await begun.wait()
+        putting.cancel()
+    assert (world.keys, world.unfinished) == ([], [])
 
 
 async def test_a_bucket_that_is_not_there_is_a_store_that_is_away(s3: S3) -> None:
