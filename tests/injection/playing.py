@@ -54,6 +54,37 @@ class Played:
     statuses: list[str]
 
 
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A store on which each task is played in a way once, as a tenant of its own."""
+
+    store: Store
+    tenant: str
+    played: dict[tuple[str, ...], Played] = field(default_factory=dict)
+
+    async def attack(
+        self, attack: Attack, *, is_guarded: bool = True, has_grants: bool = False
+    ) -> Played:
+        """What comes of an attack, as `play_attack` plays it."""
+        way = ("attack", attack.suite, attack.id, f"{is_guarded=} {has_grants=}")
+        if way not in self.played:
+            self.played[way] = await play_attack(
+                self.store, self._tenant(), attack, is_guarded=is_guarded, has_grants=has_grants
+            )
+        return self.played[way]
+
+    async def benign(self, task: Benign, *, has_grants: bool = False) -> Played:
+        """What comes of a harmless task, as `play_benign` plays it."""
+        way = ("benign", task.suite, task.id, f"{has_grants=}")
+        if way not in self.played:
+            tenant = self._tenant()
+            self.played[way] = await play_benign(self.store, tenant, task, has_grants=has_grants)
+        return self.played[way]
+
+    def _tenant(self) -> str:
+        return f"{self.tenant}-{len(self.played)}"
+
+
 async def play_attack(
     store: Store, tenant: str, attack: Attack, *, is_guarded: bool = True, has_grants: bool = False
 ) -> Played:

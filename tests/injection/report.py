@@ -19,7 +19,7 @@ from app.store.open import Store
 from app.store.schema.migrations import migrate
 from app.store.server.whereabouts import running_database
 from tests.injection.corpus import attacks, benign
-from tests.injection.playing import play_attack, play_benign
+from tests.injection.playing import Stage
 from tests.support.seals import SEAL
 
 if TYPE_CHECKING:
@@ -64,25 +64,25 @@ class Tally:
     suites: defaultdict[str, Suite] = field(default_factory=lambda: defaultdict(Suite))
 
     @classmethod
-    async def taken(cls, store: Store, tenant: str) -> Tally:
-        """Play everything, each task as a tenant of its own."""
+    async def taken(cls, stage: Stage) -> Tally:
+        """Play everything that has not been played there."""
         tally = cls()
-        for at, attack in enumerate(attacks()):
-            played = await play_attack(store, f"{tenant}-a{at}", attack)
+        for attack in attacks():
+            played = await stage.attack(attack)
             suite = tally.suites[attack.suite]
             suite.attacks += 1
             suite.ran += len(played.ran_unasked)
-            granted = await play_attack(store, f"{tenant}-g{at}", attack, has_grants=True)
+            granted = await stage.attack(attack, has_grants=True)
             suite.ran_granted += len(granted.ran_unasked)
-            control = await play_attack(store, f"{tenant}-c{at}", attack, is_guarded=False)
+            control = await stage.attack(attack, is_guarded=False)
             suite.unguarded += bool(control.ran_unasked)
-        for at, task in enumerate(benign()):
-            played = await play_benign(store, f"{tenant}-b{at}", task)
+        for task in benign():
+            played = await stage.benign(task)
             suite = tally.suites[task.suite]
             suite.tasks += 1
             suite.approvals += len(played.asked)
             suite.tainted_tasks += bool(played.tainted)
-            granted = await play_benign(store, f"{tenant}-h{at}", task, has_grants=True)
+            granted = await stage.benign(task, has_grants=True)
             suite.approvals_granted += len(granted.asked)
             suite.tainted_granted += bool(granted.tainted)
         return tally
@@ -113,7 +113,7 @@ async def _write() -> None:
         async with running_database(None, data_dir=Path(folder)) as dsn:
             await migrate(dsn)
             async with Store.open(dsn, seal=SEAL, process="report") as store:
-                table = (await Tally.taken(store, "acme")).table()
+                table = (await Tally.taken(Stage(store, "acme"))).table()
     text = DOCUMENT.read_text()
     DOCUMENT.write_text(text.replace(BEGIN + part(text), BEGIN + table))
     sys.stdout.write(table)
