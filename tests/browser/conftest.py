@@ -16,7 +16,7 @@ from app.service.clock import SystemClock
 from app.store.keys.private_file import kept
 from tests.architecture.sources import ROOT
 from tests.browser.chromium import chromium
-from tests.e2e.processes import END_S, Place, serving
+from tests.e2e.processes import END_S, UNMEASURED, Place, serving
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -73,13 +73,13 @@ class House:
         return events
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def sites() -> Iterator[tuple[str, str]]:
     """Two origins of docs/examples, served as its README says."""
     words = [sys.executable, "-u", "-m", "http.server", "0", "--bind", "127.0.0.1"]
     started = [
         subprocess.Popen(
-            [*words, "--directory", str(ROOT / "docs/examples")],
+            [*UNMEASURED, *words, "--directory", str(ROOT / "docs/examples")],
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
@@ -106,7 +106,7 @@ def _origin(process: subprocess.Popen[str]) -> str:
     return f"http://localhost:{port}"
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def house(sites: tuple[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     settings = (
         f"TURNGATE_ALLOWED_ORIGINS={sites[0]}",
@@ -119,7 +119,7 @@ def house(sites: tuple[str, str], tmp_path_factory: pytest.TempPathFactory) -> I
         yield House(url, *sites, place)
 
 
-@pytest_asyncio.fixture(scope="package", loop_scope="session")
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def browser(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Browser]:
     async with chromium(tmp_path_factory.mktemp("chromium")) as opened:
         yield opened

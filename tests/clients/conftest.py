@@ -27,7 +27,7 @@ class Address:
         return self.place.token(SCOPES, sub=sub)
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
     place = Place(tmp_path_factory.mktemp("clients"))
     with serving(place) as (url, _):

@@ -19,6 +19,7 @@ import pytest
 import pytest_asyncio
 
 from app.service.clock import SystemClock
+from tests.e2e.processes import UNMEASURED
 from tests.support.crash_worker import DIED, driver_on
 from tests.support.house import House
 from tests.support.web_server import page, web_server
@@ -131,8 +132,8 @@ async def scene(store: Store, tenant: str, dsn: str) -> AsyncIterator[Scene]:
         await house.agent(tools=["http_post", "files_write"])
         host = f"{web.host}:{web.port}"
         worker = await asyncio.create_subprocess_exec(
-            sys.executable,
-            *("-m", "tests.support.crash_worker", dsn, host),
+            *UNMEASURED,
+            *(sys.executable, "-m", "tests.support.crash_worker", dsn, host),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             cwd=ROOT,

@@ -42,7 +42,7 @@ def test_a_token_of_the_development_issuer_is_refused(tmp_path: Path) -> None:
     )
     tokens = [issued(signer, ISSUER), development, issued(signer, "turngate-development")]
     with (
-        serving(Place(tmp_path, settings)) as (address, _),
+        serving(Place(tmp_path, settings, is_measured=True)) as (address, _),
         httpx.Client(base_url=address, timeout=END_S, trust_env=False) as http,
     ):
         answers = [
