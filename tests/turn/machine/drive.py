@@ -70,7 +70,7 @@ class Inputs:
     off: bool = False
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Taken:
     """What came of a turn; without a result its process is gone.
 
