@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, get_args
+from typing import TYPE_CHECKING, Final, Literal, get_args
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
@@ -31,6 +31,9 @@ from tests.turn.machine.script import (
 from tests.turn.machine.world import Kind, World
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from app.policy.capability import CapabilitySet
     from app.turn.result import PendingQuestion
     from tests.turn.machine.people import Card
 
@@ -89,10 +92,61 @@ DEATHS: Final = st.one_of(
     st.builds(Death, st.just(Moment.IN_TOOL), st.integers(0, 2)),
 )
 WHICH: Final = st.integers(0, 3)
-TOOL_NAMES: Final = st.sampled_from([*TOOLS])
+VERDICTS: Final = st.sampled_from(["approve", "approve", "approve", "edit", "deny", "expire"])
 EDITS: Final = st.sampled_from(['{"n":3}', '{"n":1}', "{}", '{"m":[2],"n":4}'])
 GRANT: Final = st.sampled_from(get_args(Live))
-COVERED: Final = st.sampled_from([NOTHING, GRANTED])
+Standing = tuple[str, Literal["session", "session covering egress", "ended"] | Live]
+STANDING: Final[st.SearchStrategy[Standing]] = st.one_of(
+    st.tuples(
+        st.sampled_from(["stamp", "send", "share", "post"]),
+        st.sampled_from(["session", "session covering egress", "ended"]),
+    ),
+    st.tuples(st.sampled_from(["send", "post"]), GRANT),
+)
+
+
+def tightened(how: str, tool: str) -> Callable[[Policy], Policy]:
+    """One tool more is vetoed, asks, or gives access."""
+
+    def changed(policy: Policy) -> Policy:
+        more: dict[str, frozenset[str]] = {how: getattr(policy, how) | {tool}}
+        return replace(policy, **more)  # type: ignore[arg-type]  # `how` names a set of tools
+
+    return changed
+
+
+def lowered(loses: CapabilitySet) -> Callable[[Policy], Policy]:
+    """The ceiling is lowered."""
+    return lambda policy: replace(policy, ceiling=policy.ceiling - loses)
+
+
+def loosened(policy: Policy) -> Policy:
+    """Back to what the operators had set first; a connector's word is not taken back."""
+    return Policy(feed=policy.feed, declared=policy.declared)
+
+
+def escalating(policy: Policy) -> Policy:
+    """What the sandbox would refuse is asked about."""
+    return replace(policy, escalates_sandbox=True)
+
+
+def declared(reads: bool, harms: bool, is_open: bool) -> Callable[[Policy], Policy]:
+    """The connector declares itself anew: whether it reads only, destroys, lets content in."""
+
+    def changed(policy: Policy) -> Policy:
+        feed = policy.feed.merged(ToolProfile(policy.feed.origin, reads, harms, is_open))
+        return replace(policy, feed=feed, declared=(*policy.declared, (reads, harms, is_open)))
+
+    return changed
+
+
+CHANGES: Final = st.one_of(
+    st.builds(tightened, st.sampled_from(["vetoed", "asking", "grown"]), NAMES.filter(TOOLS.get)),
+    st.builds(lowered, st.sampled_from([GIVES_ACCESS, GRANTED])),
+    st.just(loosened),
+    st.just(escalating),
+    st.builds(declared, st.booleans(), st.booleans(), st.booleans()),
+)
 
 
 class RunRules(RuleBasedStateMachine):
@@ -137,23 +191,17 @@ class RunRules(RuleBasedStateMachine):
     # The people.
 
     @precondition(lambda self: self.undecided())
-    @rule(which=WHICH, edit=st.one_of(st.just(""), EDITS))
-    def approve(self, which: int, edit: str) -> None:
-        self.world.people.say(
-            self.card(which), approves=True, edit=edit, note="mind" if edit else ""
-        )
-        self.is_news = True
-
-    @precondition(lambda self: self.undecided())
-    @rule(which=WHICH)
-    def deny(self, which: int) -> None:
-        self.world.people.say(self.card(which), approves=False)
-        self.is_news = True
-
-    @precondition(lambda self: self.undecided())
-    @rule(which=WHICH)
-    def let_expire(self, which: int) -> None:
-        self.world.people.expire(self.card(which))
+    @rule(which=WHICH, verdict=VERDICTS, edit=EDITS)
+    def decide(self, which: int, verdict: str, edit: str) -> None:
+        """Answer one card: as it stands, with an edit and a note, not at all in time."""
+        people, card = self.world.people, self.card(which)
+        match verdict:
+            case "edit":
+                people.say(card, approves=True, edit=edit, note="mind")
+            case "expire":
+                people.expire(card)
+            case _:
+                people.say(card, approves=verdict == "approve")
         self.is_news = True
 
     @precondition(lambda self: self.unanswered())
@@ -165,63 +213,27 @@ class RunRules(RuleBasedStateMachine):
         self.is_news = True
 
     @precondition(lambda self: self.goes_on())
-    @rule(tool=st.sampled_from(["stamp", "send", "share", "post"]), covered=COVERED)
-    def allow_for_the_session(self, tool: str, covered: frozenset[object]) -> None:
-        number = len(self.world.events) + len(self.world.people.tokens)
-        approval = SessionApproval(GRANTED if covered else NOTHING, f"session_{tool}_{number}")
-        self.world.people.sessions[tool] = approval
-        self.is_news = True
-
-    @precondition(lambda self: self.goes_on() and self.world.people.sessions)
-    @rule(which=WHICH)
-    def end_a_session_approval(self, which: int) -> None:
-        sessions = self.world.people.sessions
-        del sessions[sorted(sessions)[which % len(sessions)]]
-
-    @precondition(lambda self: self.goes_on())
-    @rule(
-        tool=st.sampled_from(["send", "send", "post"]),
-        state=st.sampled_from(["live", "live", "revoked", "revoked since", "expired"]),
-    )
-    def remember_or_revoke(self, tool: str, state: Live) -> None:
-        """A grant of egress for one tool: given, or ended before or in the middle of a turn."""
-        self.world.people.grants[tool] = Grant(f"grnt_{tool}", GRANTED, state)
+    @rule(consent=STANDING)
+    def consent_for_longer(self, consent: Standing) -> None:
+        """A session approval or a remembered grant of egress, given or ended."""
+        people, (tool, what) = self.world.people, consent
+        number = len(self.world.events) + len(people.tokens)
+        match what:
+            case "ended":
+                people.sessions.pop(tool, None)
+            case "session" | "session covering egress":
+                covered = NOTHING if what == "session" else GRANTED
+                people.sessions[tool] = SessionApproval(covered, f"session_{tool}_{number}")
+            case _:
+                people.grants[tool] = Grant(f"grnt_{tool}", GRANTED, what)
         self.is_news = True
 
     # The operators.
 
     @precondition(lambda self: self.goes_on())
-    @rule(tool=TOOL_NAMES, how=st.sampled_from(["vetoed", "asking", "grown"]))
-    def tighten(self, tool: str, how: str) -> None:
-        policy = self.world.policy
-        changed: dict[str, frozenset[str]] = {how: getattr(policy, how) | {tool}}
-        self.world.policy = replace(policy, **changed)  # type: ignore[arg-type]  # `how` names a set
-
-    @precondition(lambda self: self.goes_on())
-    @rule(loses=st.sampled_from([GIVES_ACCESS, GRANTED]))
-    def lower_the_ceiling(self, loses: frozenset[object]) -> None:
-        policy = self.world.policy
-        self.world.policy = replace(policy, ceiling=policy.ceiling - loses)
-
-    @precondition(lambda self: self.goes_on())
-    @rule()
-    def loosen(self) -> None:
-        """Back to what the operators had set first; a connector's word is not taken back."""
-        policy = self.world.policy
-        self.world.policy = Policy(feed=policy.feed, declared=policy.declared)
-
-    @precondition(lambda self: self.goes_on())
-    @rule()
-    def escalate_what_the_sandbox_denies(self) -> None:
-        self.world.policy = replace(self.world.policy, escalates_sandbox=True)
-
-    @precondition(lambda self: self.goes_on())
-    @rule(reads=st.booleans(), harms=st.booleans(), is_open=st.booleans())
-    def declare_the_feed_again(self, reads: bool, harms: bool, is_open: bool) -> None:
-        policy = self.world.policy
-        feed = policy.feed.merged(ToolProfile(policy.feed.origin, reads, harms, is_open))
-        declared = (*policy.declared, (reads, harms, is_open))
-        self.world.policy = replace(policy, feed=feed, declared=declared)
+    @rule(change=CHANGES)
+    def change_the_policy(self, change: Callable[[Policy], Policy]) -> None:
+        self.world.policy = change(self.world.policy)
 
     @precondition(lambda self: self.goes_on())
     @rule(recording=st.sampled_from(Recording))
