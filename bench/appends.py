@@ -20,7 +20,7 @@ from app.service.clock import SystemClock
 from app.store.open import Store
 from bench.report import Measure
 from bench.servers import SUB, TENANT
-from tests.support.seals import SEAL
+from tests.support.log.seals import SEAL
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -13,7 +13,7 @@ from bench.decisions import AGENT
 from bench.report import Measure
 from bench.servers import TENANT
 from bench.wire import Stream
-from tests.support.seals import SEAL
+from tests.support.log.seals import SEAL
 
 if TYPE_CHECKING:
     from bench.decisions import Desk

@@ -14,14 +14,14 @@ import pytest
 import pytest_asyncio
 
 from app.store.open import Store
-from tests.support.api_world import ApiWorld, api_world
-from tests.support.seals import SEAL
-from tests.support.server import Served, served
+from tests.support.api.server import Served, served
+from tests.support.api.world import ApiWorld, api_world
+from tests.support.log.seals import SEAL
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from tests.support.buckets import S3
+    from tests.support.loopback.buckets import S3
 
 _tenants = count(1)
 

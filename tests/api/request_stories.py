@@ -10,15 +10,15 @@ from app.ids import Identity
 from app.runctx.memory import ConversationTurn, MemorySettings
 from tests.api.resources.test_skills import body as skill
 from tests.api.resources.test_skills import folder, zipped
-from tests.support.api_world import EVERYDAY, problem
+from tests.support.api.grant_holder import COURIER
+from tests.support.api.killed_requests import Told
+from tests.support.api.world import EVERYDAY, problem
 from tests.support.authenticator import Authenticator
-from tests.support.grant_holder import COURIER
-from tests.support.killed_requests import Told
 from tests.support.stepped_clock import NOON
 from tests.trust.signer import Signer, compact
 
 if TYPE_CHECKING:
-    from tests.support.api_world import Person
+    from tests.support.api.world import Person
 
 Story = Callable[[Told], Awaitable[None]]
 WRITE = 'call files_write {"path":"a","content":"x"}'

@@ -14,14 +14,14 @@ from app.errors import IdentityRequired
 from app.ids import Identity
 from app.service.context.attachments import ConversationFiles
 from tests.api.resources.test_artifacts import conversation, upload
-from tests.support.api_driver import ApiDriver, data_of
-from tests.support.api_world import EVERYDAY, pointers, problem
+from tests.support.api.driver import ApiDriver, data_of
+from tests.support.api.world import EVERYDAY, pointers, problem
 from tests.support.clock import PlayedClock
-from tests.support.recorded_script import RecordedScript
+from tests.support.played.recorded_script import RecordedScript
 
 if TYPE_CHECKING:
     from app.engine.messages import UserContent
-    from tests.support.api_world import ApiWorld, Person
+    from tests.support.api.world import ApiWorld, Person
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

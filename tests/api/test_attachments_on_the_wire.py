@@ -13,16 +13,16 @@ from app.providers.directory import ProviderDirectory
 from app.providers.endpoint import Endpoint
 from tests.api.resources.test_artifacts import conversation, upload
 from tests.providers.native import FILE_PART, GONE, SAID, UPLOADED
-from tests.support.api_driver import ApiDriver, data_of
+from tests.support.api.driver import ApiDriver, data_of
 from tests.support.clock import PlayedClock
-from tests.support.model_servers import call_piece, chat, chat_piece, model_server, refused
-from tests.support.search_servers import CLAUDE, OPENAI, SAYING, SILENT
+from tests.support.loopback.model_servers import call_piece, chat, chat_piece, model_server, refused
+from tests.support.loopback.search_servers import CLAUDE, OPENAI, SAYING, SILENT
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from tests.support.api_world import ApiWorld, Person
-    from tests.support.model_servers import Answer, ModelServer
+    from tests.support.api.world import ApiWorld, Person
+    from tests.support.loopback.model_servers import Answer, ModelServer
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.postgres]
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.api_world import pointers, problem
+from tests.support.api.world import pointers, problem
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from tests.support.api_world import ApiWorld
+    from tests.support.api.world import ApiWorld
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

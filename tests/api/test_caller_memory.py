@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support.api_driver import ApiDriver
-from tests.support.api_world import problem
+from tests.support.api.driver import ApiDriver
+from tests.support.api.world import problem
 from tests.support.clock import PlayedClock
-from tests.support.recorded_script import RecordedScript
+from tests.support.played.recorded_script import RecordedScript
 
 if TYPE_CHECKING:
-    from tests.support.api_world import ApiWorld
+    from tests.support.api.world import ApiWorld
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

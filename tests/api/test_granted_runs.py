@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support.api_driver import ApiDriver, data_of
-from tests.support.grant_holder import Holder, answered
+from tests.support.api.driver import ApiDriver, data_of
+from tests.support.api.grant_holder import Holder, answered
 
 if TYPE_CHECKING:
-    from tests.support.api_world import ApiWorld, Person
+    from tests.support.api.world import ApiWorld, Person
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.postgres]
 

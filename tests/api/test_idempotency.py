@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support.api_world import api_world, pointers, problem
+from tests.support.api.world import api_world, pointers, problem
 
 if TYPE_CHECKING:
     from app.store.open import Store
-    from tests.support.api_world import ApiWorld, Person
+    from tests.support.api.world import ApiWorld, Person
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

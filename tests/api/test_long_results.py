@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import pytest
 
-from tests.support.api_driver import ApiDriver, data_of
+from tests.support.api.driver import ApiDriver, data_of
 
 if TYPE_CHECKING:
-    from tests.support.api_world import ApiWorld, Person
+    from tests.support.api.world import ApiWorld, Person
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

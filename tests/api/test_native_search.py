@@ -9,17 +9,24 @@ import pytest
 
 from app.providers.directory import ProviderDirectory
 from app.providers.endpoint import Endpoint
-from tests.support.api_driver import ApiDriver, data_of
-from tests.support.api_world import pointers, problem
+from tests.support.api.driver import ApiDriver, data_of
+from tests.support.api.world import pointers, problem
 from tests.support.clock import PlayedClock
-from tests.support.model_servers import model_server
-from tests.support.search_servers import ASKING, CLAUDE, SAYING, SEARCHED, SILENT, is_offered
+from tests.support.loopback.model_servers import model_server
+from tests.support.loopback.search_servers import (
+    ASKING,
+    CLAUDE,
+    SAYING,
+    SEARCHED,
+    SILENT,
+    is_offered,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from tests.support.api_world import ApiWorld, Person
-    from tests.support.model_servers import Answer, ModelServer
+    from tests.support.api.world import ApiWorld, Person
+    from tests.support.loopback.model_servers import Answer, ModelServer
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.postgres]
 

@@ -32,9 +32,9 @@ from app.store.memory.folding import Folding
 from app.store.memory.rolling import RollingMemory
 from tests.service.context.test_compaction import SOON, TASK, reading
 from tests.store.memory.test_plain import said
-from tests.support.house import House
-from tests.support.played_summaries import PlayedSummaries
-from tests.support.postgres import NOON
+from tests.support.database.postgres import NOON
+from tests.support.played.summaries import PlayedSummaries
+from tests.support.service.house import House
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator

@@ -10,11 +10,11 @@ import pytest
 
 from app.api.app import build_app
 from app.errors import StoreUnavailable
-from tests.support.api_world import Person, pointers, problem
+from tests.support.api.world import Person, pointers, problem
 
 if TYPE_CHECKING:
     from app.service.runs.use_cases import Runs
-    from tests.support.api_world import ApiWorld
+    from tests.support.api.world import ApiWorld
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

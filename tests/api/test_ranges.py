@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from app.api.ranges import RangeUnsatisfiable, part_of
-from tests.support.api_world import problem
+from tests.support.api.world import problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.support.api_world import ApiWorld, Person
+    from tests.support.api.world import ApiWorld, Person
 
 CONTENT = b"0123456789"
 TAG = f'"{hashlib.sha256(CONTENT).hexdigest()}"'

@@ -11,13 +11,13 @@ from prometheus_client import CollectorRegistry
 
 from app.api.app import build_app
 from app.service.access.rates import Rates
-from tests.support.api_world import problem
-from tests.support.postgres import said, started
-from tests.support.server import served
+from tests.support.api.server import served
+from tests.support.api.world import problem
+from tests.support.database.postgres import said, started
 
 if TYPE_CHECKING:
     from app.store.open import Store
-    from tests.support.api_world import ApiWorld
+    from tests.support.api.world import ApiWorld
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support.api_driver import KEY, ApiDriver, data_of, decide
-from tests.support.api_world import problem
+from tests.support.api.driver import KEY, ApiDriver, data_of, decide
+from tests.support.api.world import problem
 from tests.trust.signer import Signer
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.support.api_world import ApiWorld, Person
+    from tests.support.api.world import ApiWorld, Person
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.postgres]
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from app.tools.sandbox.bubblewrap import find_shell
-from tests.support.api_driver import KEY, ApiDriver, data_of, decide
+from tests.support.api.driver import KEY, ApiDriver, data_of, decide
 
 if TYPE_CHECKING:
-    from tests.support.api_world import ApiWorld, Person
+    from tests.support.api.world import ApiWorld, Person
 
 SHELL = asyncio.run(find_shell())
 pytestmark = [

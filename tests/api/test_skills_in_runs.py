@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.api.resources.test_skills import body
-from tests.support.api_driver import KEY, ApiDriver, data_of, decide
+from tests.support.api.driver import KEY, ApiDriver, data_of, decide
 from tests.support.clock import PlayedClock
-from tests.support.postgres import as_owner
-from tests.support.recorded_script import RecordedScript, results_in
+from tests.support.database.postgres import as_owner
+from tests.support.played.recorded_script import RecordedScript, results_in
 
 if TYPE_CHECKING:
-    from tests.support.api_world import ApiWorld, Person
+    from tests.support.api.world import ApiWorld, Person
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -12,13 +12,13 @@ import pytest_asyncio
 
 from app.store.artifacts.leftovers import Leftovers
 from tests.hostile.wire import Wire
-from tests.support.api_world import EVERYDAY, problem
+from tests.support.api.world import EVERYDAY, problem
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from app.store.server.connections import Pool
-    from tests.support.server import Served
+    from tests.support.api.server import Served
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -11,12 +11,12 @@ import pytest
 from tests.browser.chromium import needs_chromium
 from tests.browser.conftest import numbered
 from tests.browser.visits import visit, writes
-from tests.support.tampered_wire import Cut, tampered_wire
+from tests.support.loopback.tampered_wire import Cut, tampered_wire
 
 if TYPE_CHECKING:
     from tests.browser.chromium import Browser
     from tests.browser.conftest import House
-    from tests.support.tampered_wire import Passing
+    from tests.support.loopback.tampered_wire import Passing
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="session"), needs_chromium]
 

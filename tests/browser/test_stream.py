@@ -11,14 +11,14 @@ import pytest
 import pytest_asyncio
 
 from tests.browser.chromium import needs_chromium
-from tests.support.tampered_wire import Cut, Passing, tampered_wire, unspoilt
+from tests.support.loopback.tampered_wire import Cut, Passing, tampered_wire, unspoilt
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from tests.browser.chromium import Browser, Page
     from tests.browser.conftest import House
-    from tests.support.tampered_wire import Spoil, TamperedWire
+    from tests.support.loopback.tampered_wire import Spoil, TamperedWire
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="session"), needs_chromium]
 

@@ -13,7 +13,7 @@ import pytest
 from typing_extensions import override
 
 from tests.e2e.processes import Place
-from tests.support.model_servers import chat_piece
+from tests.support.loopback.model_servers import chat_piece
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

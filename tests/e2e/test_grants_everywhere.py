@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from tests.e2e.processes import END_S, Place, serving
+from tests.support.api.grant_holder import Holder, answered
 from tests.support.authenticator import ORIGIN, RP_ID
-from tests.support.grant_holder import Holder, answered
 
 if TYPE_CHECKING:
     from pathlib import Path

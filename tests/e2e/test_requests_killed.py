@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from subprocess import Popen
 
-    from tests.support.killed import Moment
+    from tests.support.log.killed import Moment
 
 pytestmark = [pytest.mark.postgres, pytest.mark.e2e, pytest.mark.fault]
 
@@ -91,7 +91,7 @@ async def test_a_request_that_died_with_its_process_is_done_once(
 ) -> None:
     """After the commit the run goes on before anybody repeats anything."""
     place, address = living
-    words = (sys.executable, "-m", "tests.support.mortal_process", event, moment)
+    words = (sys.executable, "-m", "tests.support.api.mortal_process", event, moment)
     number = next(_people)
     passkey = Authenticator.of(9_500_000 + number)
     who = Approver(f"mourner-{number}", [], Signer.of(8_500_000 + number), passkey)

@@ -14,8 +14,8 @@ from websockets.typing import Subprotocol
 
 from app.trust.base64url import decode
 from tests.e2e.processes import END_S, Place, serving
-from tests.support.api_world import problem
-from tests.support.server import Client
+from tests.support.api.server import Client
+from tests.support.api.world import problem
 
 if TYPE_CHECKING:
     from pathlib import Path

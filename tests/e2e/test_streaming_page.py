@@ -12,12 +12,12 @@ import pytest
 
 from tests.docs.samples import program
 from tests.e2e.processes import END_S, Place, serving
-from tests.support.tampered_wire import Cut, tampered_wire
+from tests.support.loopback.tampered_wire import Cut, tampered_wire
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.support.tampered_wire import Passing, Spoil, TamperedWire
+    from tests.support.loopback.tampered_wire import Passing, Spoil, TamperedWire
 
 pytestmark = pytest.mark.e2e
 

@@ -24,11 +24,11 @@ from app.store.schema.migrations import migrate
 from app.store.server.poolers import check_address
 from tests.docs.samples import program
 from tests.e2e.processes import END_S, Place, serving
-from tests.support.external_postgres import OLDEST, external_postgres
-from tests.support.house import House
-from tests.support.pgbouncer import PGBOUNCER, pgbouncer
-from tests.support.postgres import wake
-from tests.support.seals import SEAL
+from tests.support.database.external_postgres import OLDEST, external_postgres
+from tests.support.database.pgbouncer import PGBOUNCER, pgbouncer
+from tests.support.database.postgres import wake
+from tests.support.log.seals import SEAL
+from tests.support.service.house import House
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

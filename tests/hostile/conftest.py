@@ -9,9 +9,9 @@ import pytest_asyncio
 
 from app.store.open import Store
 from tests.hostile.target import Target
-from tests.support.api_world import api_world
-from tests.support.seals import SEAL
-from tests.support.server import Served, served
+from tests.support.api.server import Served, served
+from tests.support.api.world import api_world
+from tests.support.log.seals import SEAL
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 import httpx
 
 from app.service.caller import SCOPES
-from tests.support.api_driver import ApiDriver
+from tests.support.api.driver import ApiDriver
 from tests.trust.signer import Signer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tests.hostile.description import Operation
-    from tests.support.api_world import ApiWorld, Person
+    from tests.support.api.world import ApiWorld, Person
 
 QUESTION: Final = {
     "header": "When",

@@ -12,9 +12,9 @@ import pytest
 import pytest_asyncio
 
 from app.trust.keys import derive_signing_key
-from tests.support.api_world import problem
-from tests.support.asked import Asked, asked
-from tests.support.seals import SERVICE
+from tests.support.api.asked import Asked, asked
+from tests.support.api.world import problem
+from tests.support.log.seals import SERVICE
 from tests.trust.signer import Signer, compact
 
 if TYPE_CHECKING:

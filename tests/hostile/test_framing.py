@@ -10,7 +10,7 @@ import pytest
 from tests.hostile.wire import Wire
 
 if TYPE_CHECKING:
-    from tests.support.server import Served
+    from tests.support.api.server import Served
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

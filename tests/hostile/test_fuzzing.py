@@ -22,7 +22,7 @@ from app.service.clock import SystemClock
 from tests.e2e.processes import Place, serving
 from tests.hostile.description import DOCUMENT
 from tests.hostile.target import PROGRAM
-from tests.support.api_world import thumbprint
+from tests.support.api.world import thumbprint
 from tests.trust.signer import Signer, compact
 
 if TYPE_CHECKING:

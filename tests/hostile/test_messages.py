@@ -12,7 +12,7 @@ from tests.hostile.description import HOLE
 from tests.hostile.values import JSON_TEXTS, MALFORMED_TEXTS
 
 if TYPE_CHECKING:
-    from tests.support.server import Client, Served
+    from tests.support.api.server import Client, Served
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

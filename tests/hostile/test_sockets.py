@@ -26,7 +26,7 @@ from tests.hostile.wire import (
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from tests.support.server import Served
+    from tests.support.api.server import Served
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from tests.support.api_world import problem
+from tests.support.api.world import problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,8 +14,8 @@ from typing_extensions import override
 
 from tests.injection.corpus import Attack, Benign, reaches_outside
 from tests.service.grants.granting import Holder
-from tests.support.house import House
-from tests.support.house_tools import CountingTools
+from tests.support.service.house import House
+from tests.support.service.house_tools import CountingTools
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from app.policy.profile import ToolProfile
     from app.store.open import Store
     from app.tools.registry import RegisteredTool
-    from tests.support.house import Person
+    from tests.support.service.house import Person
 
 UNGUARDED: Final = {"taint_resilient": ["arbitrary-egress", "mutate-external"]}
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from app.engine.messages import Message
     from app.turn.folded import Chunk
-    from tests.support.turn_world import World
+    from tests.support.turn.world import World
 
 SUMMARY = "<summary>what was</summary>"
 BATCHES = st.lists(st.lists(CALLS, min_size=1, max_size=3), min_size=5, max_size=8)

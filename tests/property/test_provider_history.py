@@ -18,10 +18,10 @@ from app.providers.transcript import vendor_messages
 from app.service.replay.history import HISTORY_EVENTS, fold_history
 from app.service.runs.settle import CALL_EVENTS, open_calls
 from app.turn.result import EndedBy
-from tests.support.logbook import Logbook, malformed_call, tool_call
-from tests.support.turn_provider import called, reply, said
-from tests.support.turn_tools import EGRESS, POST, READ, WRITE, MemoryTool
-from tests.support.turn_world import World, approve
+from tests.support.log.logbook import Logbook, malformed_call, tool_call
+from tests.support.turn.provider import called, reply, said
+from tests.support.turn.tools import EGRESS, POST, READ, WRITE, MemoryTool
+from tests.support.turn.world import World, approve
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

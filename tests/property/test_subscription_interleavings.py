@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.log.envelope import Event
-from tests.support.memory_log import CONVERSATION, RUN, Heard, MemoryLog, following
+from tests.support.log.memory_log import CONVERSATION, RUN, Heard, MemoryLog, following
 
 if TYPE_CHECKING:
     from app.log.queries import LogScope

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from app.ids import Identity
 from app.turn.native_files import NativeFile
 from tests.providers.vendors import CLAUDE
-from tests.support.model_servers import claude, refused
-from tests.support.search_servers import OPENAI, responses
+from tests.support.loopback.model_servers import claude, refused
+from tests.support.loopback.search_servers import OPENAI, responses
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -15,7 +15,7 @@ from app.ids import Identity
 from app.providers.embedding import ContractEmbedder
 from app.providers.embedding_endpoint import EmbeddingEndpoint, EndpointVectors
 from app.runctx.memory import EmbeddingFailed
-from tests.support.web_server import WebServer, page, web_server
+from tests.support.loopback.web_server import WebServer, page, web_server
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable

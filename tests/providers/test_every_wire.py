@@ -16,7 +16,7 @@ from app.turn.agent import BoundAgent
 from app.turn.ports import FailureKind
 from app.turn.result import EndedBy
 from tests.providers.vendors import CHAT, CLAUDE, ask, asking
-from tests.support.model_servers import (
+from tests.support.loopback.model_servers import (
     Answer,
     call_piece,
     chat,
@@ -26,9 +26,9 @@ from tests.support.model_servers import (
     claude_text,
     refused,
 )
-from tests.support.search_servers import GEMINI, gemini
-from tests.support.turn_tools import MemoryTool
-from tests.support.turn_world import World
+from tests.support.loopback.search_servers import GEMINI, gemini
+from tests.support.turn.tools import MemoryTool
+from tests.support.turn.world import World
 
 
 @dataclass(frozen=True)

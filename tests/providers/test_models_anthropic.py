@@ -10,7 +10,7 @@ from app.engine.messages import AssistantMessage, Reasoning, ToolResult, ToolRes
 from app.engine.usage import FinishReason, Usage
 from app.turn.ports import CacheHint
 from tests.providers.vendors import CLAUDE, Failing, ask, is_told
-from tests.support.model_servers import Answer, claude, refused, sse
+from tests.support.loopback.model_servers import Answer, claude, refused, sse
 
 Block = tuple[dict[str, Any], list[dict[str, Any]]]
 

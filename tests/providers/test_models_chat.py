@@ -11,7 +11,7 @@ from app.engine.streaming.items import ToolCallItem, ToolCallNameItem
 from app.engine.usage import FinishReason, Usage
 from tests.providers.played import reply
 from tests.providers.vendors import CHAT, REQUEST, Failing, ask, asking, is_told
-from tests.support.model_servers import Answer, call_piece, chat, chat_piece, refused, sse
+from tests.support.loopback.model_servers import Answer, call_piece, chat, chat_piece, refused, sse
 
 END = chat_piece({}, finish="stop")
 

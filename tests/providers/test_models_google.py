@@ -11,8 +11,8 @@ from app.engine.usage import FinishReason, Usage
 from app.turn.ports import CacheHint, FailureKind
 from tests.providers.played import reply
 from tests.providers.vendors import CHAT, REQUEST, Failing, ask, asking, is_told
-from tests.support.model_servers import Answer, refused, sse
-from tests.support.search_servers import (
+from tests.support.loopback.model_servers import Answer, refused, sse
+from tests.support.loopback.search_servers import (
     GEMINI,
     GROUNDING,
     OPENAI_SEARCH,

@@ -7,8 +7,8 @@ from typing import Any
 
 from app.turn.agent import BoundAgent
 from tests.providers.vendors import CHAT, CLAUDE, asking
-from tests.support.model_servers import Answer, call_piece, chat, chat_piece, claude
-from tests.support.turn_world import World
+from tests.support.loopback.model_servers import Answer, call_piece, chat, chat_piece, claude
+from tests.support.turn.world import World
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

@@ -9,7 +9,7 @@ from app.providers.endpoint import Endpoint, Timeouts
 from app.turn.ports import FailureKind
 from tests.providers.played import NotedClock, reply
 from tests.providers.vendors import CHAT, REQUEST, asking
-from tests.support.model_servers import chat, chat_piece, model_server
+from tests.support.loopback.model_servers import chat, chat_piece, model_server
 
 HELLO = chat_piece({"content": "Hello"})
 LONG = chat_piece({"content": "x" * 60_000})

@@ -13,7 +13,7 @@ from app.providers.summaries import ExtractSummarizer, ModelSummarizer, Summariz
 from app.turn.ports import ProviderError
 from tests.providers.played import NotedClock
 from tests.providers.vendors import CHAT, asking
-from tests.support.model_servers import chat, chat_piece, refused
+from tests.support.loopback.model_servers import chat, chat_piece, refused
 
 WHOSE = Identity("acme", "alice", "conv_1")
 ITEMS = ["user: find it", 'call of read: {"n":1}', "result of read: much", "assistant: found: it"]

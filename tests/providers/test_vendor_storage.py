@@ -16,8 +16,8 @@ from app.turn.ports import FailureKind
 from tests.providers.native import ALICE, BYTES, FILE_PART, GONE, SAID, UPLOADED, Bytes, native
 from tests.providers.played import NotedClock, reply
 from tests.providers.vendors import CHAT, CLAUDE, REQUEST, asking
-from tests.support.model_servers import Answer, chat, chat_piece, refused
-from tests.support.search_servers import GEMINI, OPENAI
+from tests.support.loopback.model_servers import Answer, chat, chat_piece, refused
+from tests.support.loopback.search_servers import GEMINI, OPENAI
 
 if TYPE_CHECKING:
     from app.turn.native_files import NativeFile

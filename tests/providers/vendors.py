@@ -11,14 +11,14 @@ from app.providers.directory import ProviderDirectory
 from app.providers.endpoint import Endpoint, Timeouts
 from app.turn.ports import FailureKind, ModelRequest, ToolSpec
 from tests.providers.played import NotedClock, reply
-from tests.support.model_servers import model_server
+from tests.support.loopback.model_servers import model_server
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from app.turn.ports import Clock, Provider
     from tests.providers.played import Reply
-    from tests.support.model_servers import Answer, ModelServer
+    from tests.support.loopback.model_servers import Answer, ModelServer
 
 CHAT = "compatible:local/m"
 CLAUDE = "anthropic:claude-x"

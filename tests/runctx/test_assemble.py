@@ -26,7 +26,7 @@ from app.runctx.skills.reader import RunSkills, SkillReader
 from tests.runctx.attached import MINE, Shelf, ref
 from tests.runctx.remembered import ALICE, NOON, RECALL, hit, turn
 from tests.runctx.skills.shelf import ShelvedSkills, skill
-from tests.support.played_memory import KeptMemory, OfferedMemory
+from tests.support.played.memory import KeptMemory, OfferedMemory
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

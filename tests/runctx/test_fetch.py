@@ -23,7 +23,7 @@ from app.runctx.memory import (
 from app.runctx.projection import project_memory_blocks
 from app.runctx.text import prompt_json
 from tests.runctx.remembered import ALICE, RECALL, fetched, hit, recalled, turn
-from tests.support.played_memory import KeptMemory, OfferedMemory
+from tests.support.played.memory import KeptMemory, OfferedMemory
 
 OFF = RecallSettings()
 WINDOW = LLMContextPatch(strategy="truncation", recent_turns=[turn("before", "so")])

@@ -12,7 +12,7 @@ from app.policy.taint import Trust
 from app.runctx.memory import LLMContextPatch, MemoryFetch, RecallReport
 from app.runctx.text import cap_text
 from tests.runctx.remembered import RECALL, fetched, hit, recalled, turn
-from tests.support.played_memory import OfferedMemory
+from tests.support.played.memory import OfferedMemory
 
 MARK = "…[truncated]"
 TAINTED = Trust.QUARANTINED_CONTENT

@@ -8,8 +8,8 @@ import pytest
 import pytest_asyncio
 
 from app.store.open import Store
-from tests.support.house import House
-from tests.support.seals import SEAL
+from tests.support.log.seals import SEAL
+from tests.support.service.house import House
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.house import House
-from tests.support.killed import DeadlyLeases, Killed, Moment
+from tests.support.log.killed import DeadlyLeases, Killed, Moment
+from tests.support.service.house import House
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -17,7 +17,7 @@ from app.service.reach import (
     visible_run,
 )
 from app.service.refusals import NotFound
-from tests.support.records import approval_record, conversation_record, run_record
+from tests.support.log.records import approval_record, conversation_record, run_record
 
 if TYPE_CHECKING:
     from app.log.records import ApprovalRecord, ConversationRecord, RunRecord

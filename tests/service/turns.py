@@ -10,7 +10,7 @@ from app.service.agents.binding import Bound
 from app.service.agents.spec import AgentSpec
 from app.turn.agent import BoundAgent
 from app.turn.result import EndedBy, PendingApproval, TurnResult
-from tests.support.turn_tools import MemoryTool, MemoryTools
+from tests.support.turn.tools import MemoryTool, MemoryTools
 
 if TYPE_CHECKING:
     from app.turn.ports import Provider

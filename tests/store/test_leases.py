@@ -9,7 +9,7 @@ import pytest
 
 from app.errors import LeaseLost
 from app.log.records import AgentRecord
-from tests.support.postgres import (
+from tests.support.database.postgres import (
     NOON,
     Talk,
     after,

@@ -10,7 +10,7 @@ from app.log.envelope import NewEvent
 from app.log.queries import LogScope, Page, Reach
 from app.log.records import AgentRecord
 from app.log.runs import RunCheckpointed
-from tests.support.postgres import (
+from tests.support.database.postgres import (
     NOON,
     Talk,
     approval_requested,

@@ -14,7 +14,7 @@ from app.ids import Identity
 from app.policy.taint import Trust
 from app.runctx.skill import Skill, SkillBody, SkillCapability, SkillCard, SkillHead, SkillSettings
 from app.runctx.skills.reader import SkillReader
-from tests.support.postgres import NOON, after
+from tests.support.database.postgres import NOON, after
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -17,8 +17,8 @@ from app.log.queries import LogScope, Page
 from app.log.records import AgentRecord, KeyRecord, StoredAnswer
 from app.store.open import Store
 from app.store.server import connections
-from tests.support.postgres import NOON, Talk, after, new_id
-from tests.support.seals import SEAL
+from tests.support.database.postgres import NOON, Talk, after, new_id
+from tests.support.log.seals import SEAL
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -17,7 +17,7 @@ from app.tools.builtin.http_fetch import http_fetch
 from app.tools.builtin.http_post import http_post
 from app.tools.http import MAX_BODY_BYTES, OutboundHttp
 from app.tools.sandbox.workspace import ConversationWorkspace
-from tests.support.web_server import page, web_server
+from tests.support.loopback.web_server import page, web_server
 from tests.tools.played import FilesInMemory, FixedClock, invocation, result_of
 
 if TYPE_CHECKING:

@@ -25,9 +25,9 @@ from app.engine.messages import AssistantMessage, AssistantText, UserMessage
 from app.log.envelope import NewEvent, placed
 from app.turn.ports import DispatchDeny, FailureKind, ProviderError, ToolInvocation, ToolOutcome
 from app.turn.result import EndedBy
-from tests.support.turn_provider import called, reply, said, thought
-from tests.support.turn_tools import EGRESS, POST, WRITE, MemoryTool
-from tests.support.turn_world import RUN_ID, World, approve, deny
+from tests.support.turn.provider import called, reply, said, thought
+from tests.support.turn.tools import EGRESS, POST, WRITE, MemoryTool
+from tests.support.turn.world import RUN_ID, World, approve, deny
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from app.log.calls import ToolCompleted, ToolSettled, ToolStarted
 from app.turn.result import EndedBy
-from tests.support.turn_provider import called, reply, said
-from tests.support.turn_tools import POST, MemoryTool
-from tests.support.turn_world import World, approve, deny
+from tests.support.turn.provider import called, reply, said
+from tests.support.turn.tools import POST, MemoryTool
+from tests.support.turn.world import World, approve, deny
 
 
 async def test_a_plain_answer_costs_two_commits() -> None:

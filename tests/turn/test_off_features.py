@@ -14,8 +14,8 @@ from app.policy.grants import RememberedGrant, SessionApproval
 from app.turn.options import ApprovalOverride, Identity, RunTurnOptions, VerifiedAnswer
 from app.turn.ports import CacheHint, DispatchMutation
 from app.turn.result import EndedBy
-from tests.support.turn_journal import KeptStream
-from tests.support.turn_tools import POST
+from tests.support.turn.journal import KeptStream
+from tests.support.turn.tools import POST
 from tests.turn.plain_runs import GOLDEN, Script, bytes_of, corpus, played, script_by
 
 # Every feature as turn.md 2.2 has it when it is off.

@@ -10,10 +10,10 @@ from app.engine.messages import AssistantMessage, AssistantText, Message, UserMe
 from app.turn.options import RunTurnOptions
 from app.turn.ports import CacheHint, FailureKind, ProviderError
 from app.turn.result import EndedBy, PendingApproval
-from tests.support.turn_journal import SteppedClock
-from tests.support.turn_provider import EndlessProvider, called, reply, said
-from tests.support.turn_tools import MemoryTool
-from tests.support.turn_world import World, approve
+from tests.support.turn.journal import SteppedClock
+from tests.support.turn.provider import EndlessProvider, called, reply, said
+from tests.support.turn.tools import MemoryTool
+from tests.support.turn.world import World, approve
 
 
 def endless(**agent: Any) -> World:

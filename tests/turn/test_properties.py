@@ -13,9 +13,9 @@ from app.engine.messages import AssistantMessage, ToolCall, ToolResult, UserMess
 from app.log.calls import MessageAssistant, ToolCompleted, ToolSettled, ToolStarted
 from app.turn.ports import ToolInvocation, ToolOutcome
 from app.turn.result import EndedBy
-from tests.support.turn_provider import called, reply, said
-from tests.support.turn_tools import EGRESS, POST, READ, WRITE, MemoryTool
-from tests.support.turn_world import World, approve, deny
+from tests.support.turn.provider import called, reply, said
+from tests.support.turn.tools import EGRESS, POST, READ, WRITE, MemoryTool
+from tests.support.turn.world import World, approve, deny
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

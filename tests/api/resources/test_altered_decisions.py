@@ -8,14 +8,14 @@ import orjson
 import pytest
 
 from app.trust import base64url
-from tests.support.api_world import pointers, problem
-from tests.support.asked import asked
+from tests.support.api.asked import asked
+from tests.support.api.world import pointers, problem
 from tests.trust.signer import b64
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.support.api_world import ApiWorld
+    from tests.support.api.world import ApiWorld
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

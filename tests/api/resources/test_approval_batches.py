@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.api_world import pointers, problem
-from tests.support.asked import NEVER_ISSUED, asked
+from tests.support.api.asked import NEVER_ISSUED, asked
+from tests.support.api.world import pointers, problem
 
 if TYPE_CHECKING:
-    from tests.support.api_world import ApiWorld
+    from tests.support.api.world import ApiWorld
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

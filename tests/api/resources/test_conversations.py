@@ -10,11 +10,11 @@ from app.log.calls import MessageAssistant, ReplyPart
 from app.log.envelope import NewEvent
 from app.log.payload import UsageTotals, WorkerRef
 from app.policy.taint import Trust
-from tests.support.api_world import pointers, problem
-from tests.support.postgres import Talk
+from tests.support.api.world import pointers, problem
+from tests.support.database.postgres import Talk
 
 if TYPE_CHECKING:
-    from tests.support.api_world import ApiWorld
+    from tests.support.api.world import ApiWorld
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.api_world import pointers, problem
-from tests.support.postgres import (
+from tests.support.api.server import Served, served
+from tests.support.api.world import pointers, problem
+from tests.support.database.postgres import (
     approval_requested,
     cancelled,
     new_id,
@@ -17,13 +18,12 @@ from tests.support.postgres import (
     started,
     tool_completed,
 )
-from tests.support.server import Served, served
 
 if TYPE_CHECKING:
     from typing import Any
 
     from app.store.open import Store
-    from tests.support.postgres import Talk
+    from tests.support.database.postgres import Talk
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

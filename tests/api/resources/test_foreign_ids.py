@@ -16,17 +16,17 @@ import pytest
 import pytest_asyncio
 
 from app.log.servers import McpServerRecord
-from tests.support.api_driver import KEY, ApiDriver, decide
-from tests.support.api_world import EVERYDAY
-from tests.support.described import DOCUMENT, Operation, operations
-from tests.support.grant_holder import Holder, answered
+from tests.support.api.described import DOCUMENT, Operation, operations
+from tests.support.api.driver import KEY, ApiDriver, decide
+from tests.support.api.grant_holder import Holder, answered
+from tests.support.api.world import EVERYDAY
 from tests.support.stepped_clock import NOON
 from tests.trust.signer import compact
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Set
 
-    from tests.support.api_world import ApiWorld, Person
+    from tests.support.api.world import ApiWorld, Person
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.postgres]
 

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.api.resources.test_agents import audited
-from tests.support.api_world import EVERYDAY, pointers, problem
-from tests.support.asked import asked
+from tests.support.api.asked import asked
+from tests.support.api.grant_holder import COURIER, Holder, answered
+from tests.support.api.world import EVERYDAY, pointers, problem
 from tests.support.authenticator import UP, Authenticator
-from tests.support.grant_holder import COURIER, Holder, answered
 from tests.trust.signer import b64, compact
 
 if TYPE_CHECKING:
     import httpx
 
-    from tests.support.api_world import ApiWorld
+    from tests.support.api.world import ApiWorld
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.postgres]
 

@@ -15,14 +15,14 @@ from app.store.log.rebuild import rebuild
 from app.store.log.stored_logs import StoredLogs
 from app.trust.statement import StatementKind
 from tests.api.resources.test_agents import audited
-from tests.support.api_world import problem
-from tests.support.grant_holder import Holder, answered
-from tests.support.postgres import grant_replayed
-from tests.support.seals import SERVICE
+from tests.support.api.grant_holder import Holder, answered
+from tests.support.api.world import problem
+from tests.support.database.postgres import grant_replayed
+from tests.support.log.seals import SERVICE
 from tests.trust.signer import b64
 
 if TYPE_CHECKING:
-    from tests.support.api_world import ApiWorld
+    from tests.support.api.world import ApiWorld
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.postgres]
 

@@ -12,12 +12,12 @@ import pytest
 from app.cli.auditing import judged
 from app.store.log.stored_logs import StoredLogs
 from tests.api.resources.test_agents import audited
-from tests.support.api_world import pointers, problem, thumbprint
-from tests.support.asked import asked
+from tests.support.api.asked import asked
+from tests.support.api.world import pointers, problem, thumbprint
 from tests.trust.signer import Signer
 
 if TYPE_CHECKING:
-    from tests.support.api_world import ApiWorld
+    from tests.support.api.world import ApiWorld
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

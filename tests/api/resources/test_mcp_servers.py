@@ -10,15 +10,15 @@ import pytest
 
 from app.tools.mcp.connections import McpConnections
 from app.turn.clock import LoopClock
-from tests.support.api_world import EVERYDAY, api_world, pointers, problem
-from tests.support.mcp_server import Served, ToolServer, served_tools, tool
+from tests.support.api.world import EVERYDAY, api_world, pointers, problem
+from tests.support.loopback.mcp_server import Served, ToolServer, served_tools, tool
 from tests.tools.mcp.servers import tiny
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from app.store.open import Store
-    from tests.support.api_world import ApiWorld, Person
+    from tests.support.api.world import ApiWorld, Person
 
 pytestmark = pytest.mark.postgres
 

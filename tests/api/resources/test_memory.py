@@ -10,11 +10,11 @@ import pytest
 from app.ids import Identity
 from app.policy.taint import Trust
 from app.runctx.memory import ConversationTurn, MemorySettings
-from tests.support.api_world import problem
+from tests.support.api.world import problem
 from tests.support.stepped_clock import NOON
 
 if TYPE_CHECKING:
-    from tests.support.api_world import ApiWorld, Person
+    from tests.support.api.world import ApiWorld, Person
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

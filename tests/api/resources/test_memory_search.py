@@ -11,15 +11,15 @@ import pytest_asyncio
 from app.ids import Identity
 from app.policy.taint import Trust
 from app.runctx.memory import ConversationTurn, MemorySettings
-from tests.support.api_world import api_world, pointers, problem
-from tests.support.played_embedder import PlayedEmbedder
+from tests.support.api.world import api_world, pointers, problem
+from tests.support.played.embedder import PlayedEmbedder
 from tests.support.stepped_clock import NOON
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from app.store.open import Store
-    from tests.support.api_world import ApiWorld, Person
+    from tests.support.api.world import ApiWorld, Person
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

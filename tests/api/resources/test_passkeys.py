@@ -12,16 +12,16 @@ import pytest
 from app.cli.auditing import judged
 from app.store.log.stored_logs import StoredLogs
 from tests.api.resources.test_agents import audited
-from tests.support.api_driver import ApiDriver, data_of
-from tests.support.api_world import pointers, problem
-from tests.support.asked import Asked, asked
+from tests.support.api.asked import Asked, asked
+from tests.support.api.driver import ApiDriver, data_of
+from tests.support.api.world import pointers, problem
 from tests.support.authenticator import UP, Authenticator
 from tests.trust.signer import Signer, b64, compact
 
 if TYPE_CHECKING:
     import httpx
 
-    from tests.support.api_world import ApiWorld, Person
+    from tests.support.api.world import ApiWorld, Person
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.postgres]
 

@@ -11,14 +11,14 @@ import pytest
 import pytest_asyncio
 
 from app.store.open import Store, open_bucket
-from tests.support.api_world import ApiWorld, api_world, problem
-from tests.support.seals import SEAL
+from tests.support.api.world import ApiWorld, api_world, problem
+from tests.support.log.seals import SEAL
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from tests.support.api_world import Person
-    from tests.support.buckets import S3
+    from tests.support.api.world import Person
+    from tests.support.loopback.buckets import S3
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support.api_driver import ApiDriver
-from tests.support.api_world import ApiWorld, Person, pointers, problem
+from tests.support.api.driver import ApiDriver
+from tests.support.api.world import ApiWorld, Person, pointers, problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.api.resources.test_passkeys import Deciding, deciding
-from tests.support.api_world import pointers, problem
+from tests.support.api.world import pointers, problem
 
 if TYPE_CHECKING:
-    from tests.support.api_world import ApiWorld
+    from tests.support.api.world import ApiWorld
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.postgres]
 

@@ -10,11 +10,11 @@ import pytest
 from app.log.envelope import wire_time
 from app.service.access.revocations import POLL_S, RevokedTokens
 from app.store.keys.revocations import StoreRevocations
-from tests.support.api_world import problem
-from tests.support.postgres import new_id
+from tests.support.api.world import problem
+from tests.support.database.postgres import new_id
 
 if TYPE_CHECKING:
-    from tests.support.server import Served
+    from tests.support.api.server import Served
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -11,15 +11,15 @@ from app.log.envelope import NewEvent
 from app.log.payload import UsageTotals
 from app.log.runs import Envelope, RunCompleted
 from app.store.open import Store
-from tests.support.api_world import api_world, pointers, problem
-from tests.support.postgres import Talk, completed, failed, started
-from tests.support.seals import SEAL
+from tests.support.api.world import api_world, pointers, problem
+from tests.support.database.postgres import Talk, completed, failed, started
+from tests.support.log.seals import SEAL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from app.log.envelope import Event
-    from tests.support.api_world import ApiWorld
+    from tests.support.api.world import ApiWorld
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -10,10 +10,10 @@ from fastapi.routing import APIRoute
 from app.api.routes import EdgeRoute
 from app.service.access.development import TokenOrder
 from app.service.caller import SCOPES
-from tests.support.api_world import ISSUER, problem
+from tests.support.api.world import ISSUER, problem
 
 if TYPE_CHECKING:
-    from tests.support.api_world import ApiWorld
+    from tests.support.api.world import ApiWorld
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -9,11 +9,11 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
 from tests.api.test_description import COMMITTED
-from tests.support.api_world import problem
-from tests.support.seals import SERVICE
+from tests.support.api.world import problem
+from tests.support.log.seals import SERVICE
 
 if TYPE_CHECKING:
-    from tests.support.api_world import ApiWorld
+    from tests.support.api.world import ApiWorld
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support.api_world import pointers, problem
+from tests.support.api.world import pointers, problem
 
 if TYPE_CHECKING:
-    from tests.support.api_world import ApiWorld, Person
+    from tests.support.api.world import ApiWorld, Person
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

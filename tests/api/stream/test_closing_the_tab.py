@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.postgres import said, started
+from tests.support.database.postgres import said, started
 
 if TYPE_CHECKING:
-    from tests.support.server import Served
+    from tests.support.api.server import Served
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

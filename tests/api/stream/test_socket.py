@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from websockets.exceptions import InvalidStatus
 
-from tests.support.postgres import (
+from tests.support.database.postgres import (
     Talk,
     approval_requested,
     cancelled,
@@ -20,7 +20,7 @@ from tests.support.postgres import (
 )
 
 if TYPE_CHECKING:
-    from tests.support.server import Served
+    from tests.support.api.server import Served
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

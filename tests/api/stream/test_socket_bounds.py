@@ -13,13 +13,13 @@ import httpx
 import pytest
 
 from app.service.streams.use_cases import StreamLimits
-from tests.support.mute_client import mute_client
-from tests.support.postgres import cancelled, completed, said, started, tool_completed
-from tests.support.server import served
+from tests.support.api.mute_client import mute_client
+from tests.support.api.server import served
+from tests.support.database.postgres import cancelled, completed, said, started, tool_completed
 
 if TYPE_CHECKING:
     from app.store.open import Store
-    from tests.support.server import Served
+    from tests.support.api.server import Served
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

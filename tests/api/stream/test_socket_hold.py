@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.postgres import (
+from tests.support.database.postgres import (
     approval_requested,
     completed,
     new_id,
@@ -18,8 +18,8 @@ from tests.support.postgres import (
 
 if TYPE_CHECKING:
     from app.log.records import Lease
-    from tests.support.postgres import Talk
-    from tests.support.server import Served
+    from tests.support.api.server import Served
+    from tests.support.database.postgres import Talk
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

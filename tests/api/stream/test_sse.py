@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.api_world import pointers, problem
-from tests.support.postgres import Talk, cancelled, completed, new_id, said, started
+from tests.support.api.world import pointers, problem
+from tests.support.database.postgres import Talk, cancelled, completed, new_id, said, started
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     import httpx
 
-    from tests.support.server import Served
+    from tests.support.api.server import Served
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

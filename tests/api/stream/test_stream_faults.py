@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from app.errors import StoreUnavailable
-from tests.support.postgres import started, tool_completed
+from tests.support.database.postgres import started, tool_completed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.support.server import Served
+    from tests.support.api.server import Served
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -9,9 +9,9 @@ import pytest
 
 from app.service.refusals import DecisionEdit
 from app.trust.statement import StatementKind, verify_signature
-from tests.support.house import House
-from tests.support.recorded_script import results_in
-from tests.support.seals import SERVICE
+from tests.support.log.seals import SERVICE
+from tests.support.played.recorded_script import results_in
+from tests.support.service.house import House
 
 if TYPE_CHECKING:
     from app.log.records import RunRecord

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.service.deaths import doomed, killed, other
-from tests.support.house import House
-from tests.support.house_tools import CountingTools
-from tests.support.mcp_house import mcp_house
-from tests.support.mcp_server import ToolServer, tool
+from tests.support.loopback.mcp_server import ToolServer, tool
+from tests.support.service.house import House
+from tests.support.service.house_tools import CountingTools
+from tests.support.service.mcp_house import mcp_house
 
 if TYPE_CHECKING:
     from app.log.records import RunRecord

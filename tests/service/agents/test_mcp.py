@@ -9,14 +9,14 @@ import pytest
 
 from app.tools.mcp.connections import McpConnections
 from app.turn.clock import LoopClock
-from tests.support.house import House
-from tests.support.mcp_house import mcp_house
-from tests.support.mcp_server import ToolServer, tool
+from tests.support.loopback.mcp_server import ToolServer, tool
+from tests.support.service.house import House
+from tests.support.service.mcp_house import mcp_house
 from tests.tools.mcp.servers import tiny
 
 if TYPE_CHECKING:
     from app.store.open import Store
-    from tests.support.mcp_house import McpHouse
+    from tests.support.service.mcp_house import McpHouse
 
 pytestmark = pytest.mark.postgres
 

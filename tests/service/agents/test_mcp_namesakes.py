@@ -13,8 +13,8 @@ import pytest
 from app.service.agents.mcp_servers import McpServers
 from app.service.refusals import NotFound
 from tests.service.grants.granting import Holder
-from tests.support.mcp_house import mcp_house
-from tests.support.mcp_server import ToolServer, tool
+from tests.support.loopback.mcp_server import ToolServer, tool
+from tests.support.service.mcp_house import mcp_house
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from app.log.servers import McpListing, McpServerRecord
     from app.store.open import Store
     from app.tools.mcp.connections import McpConnections
-    from tests.support.house import Person
-    from tests.support.mcp_house import McpHouse
+    from tests.support.service.house import Person
+    from tests.support.service.mcp_house import McpHouse
 
 pytestmark = pytest.mark.postgres
 

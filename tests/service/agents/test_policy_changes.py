@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import pytest
 
-from tests.support.house import House
-from tests.support.house_tools import CountingTools
+from tests.support.service.house import House
+from tests.support.service.house_tools import CountingTools
 
 if TYPE_CHECKING:
     from app.log.records import RunRecord
-    from tests.support.house import Person
+    from tests.support.service.house import Person
 
 pytestmark = pytest.mark.postgres
 

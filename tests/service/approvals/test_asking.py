@@ -15,9 +15,9 @@ from app.log.private import decode_programs
 from app.policy.capability import Capability
 from app.service.approvals.asking import Background, requests
 from tests.service.turns import ORDER, bound, pending
-from tests.support.records import run_record
+from tests.support.log.records import run_record
 from tests.support.stepped_clock import SteppedClock
-from tests.support.turn_tools import MemoryTool
+from tests.support.turn.tools import MemoryTool
 
 if TYPE_CHECKING:
     from app.log.envelope import NewEvent

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from app.service.refusals import NotFound
-from tests.support.recorded_script import is_paired, results_in
+from tests.support.played.recorded_script import is_paired, results_in
 
 if TYPE_CHECKING:
     from app.log.records import ApprovalRecord, RunRecord
-    from tests.support.house import House
+    from tests.support.service.house import House
 
 pytestmark = pytest.mark.postgres
 

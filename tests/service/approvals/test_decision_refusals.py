@@ -13,7 +13,7 @@ from tests.trust.signer import Signer, compact
 
 if TYPE_CHECKING:
     from app.log.records import ApprovalRecord, RunRecord
-    from tests.support.house import House, Person
+    from tests.support.service.house import House, Person
 
 pytestmark = pytest.mark.postgres
 

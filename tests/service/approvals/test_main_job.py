@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import orjson
 import pytest
 
-from tests.support.recorded_script import is_paired, results_in
+from tests.support.played.recorded_script import is_paired, results_in
 
 if TYPE_CHECKING:
-    from tests.support.house import House
+    from tests.support.service.house import House
 
 pytestmark = pytest.mark.postgres
 

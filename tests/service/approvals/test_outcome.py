@@ -8,7 +8,7 @@ import pytest
 
 if TYPE_CHECKING:
     from app.log.records import ApprovalRecord
-    from tests.support.house import House
+    from tests.support.service.house import House
 
 pytestmark = pytest.mark.postgres
 

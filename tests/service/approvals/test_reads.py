@@ -12,7 +12,7 @@ from app.service.refusals import DecisionMalformed, NotFound, RequestInvalid
 
 if TYPE_CHECKING:
     from app.log.records import ApprovalRecord
-    from tests.support.house import House, Person
+    from tests.support.service.house import House, Person
 
 pytestmark = pytest.mark.postgres
 

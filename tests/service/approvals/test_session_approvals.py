@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from tests.support.house import House
+    from tests.support.service.house import House
 
 pytestmark = pytest.mark.postgres
 

@@ -13,9 +13,9 @@ import pytest
 
 from app.service.driving.supervisor import Supervisor
 from app.store.open import Store
-from tests.support.house import House
-from tests.support.seals import SEAL
-from tests.support.statements import Statements
+from tests.support.database.statements import Statements
+from tests.support.log.seals import SEAL
+from tests.support.service.house import House
 
 if TYPE_CHECKING:
     from app.log.records import RunRecord

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 from app.ids import Identity
 from app.policy.taint import Trust
 from app.runctx.memory import ConversationTurn
-from tests.support.house import House
-from tests.support.played_memory import KeptMemory, OneMemory
+from tests.support.played.memory import KeptMemory, OneMemory
+from tests.support.service.house import House
 
 if TYPE_CHECKING:
     from app.log.records import RunRecord
     from app.store.open import Store
-    from tests.support.house import Person
+    from tests.support.service.house import Person
 
 WINDOW: dict[str, Any] = {"memory": {"strategy": "truncation"}}
 RECALLS: dict[str, Any] = {"memory": {"retrieval": "semantic"}}

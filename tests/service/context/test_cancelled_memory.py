@@ -8,8 +8,8 @@ import pytest
 import pytest_asyncio
 
 from tests.service.deaths import doomed, killed, other
-from tests.support.house import House
-from tests.support.played_embedder import PlayedEmbedder
+from tests.support.played.embedder import PlayedEmbedder
+from tests.support.service.house import House
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

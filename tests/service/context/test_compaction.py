@@ -12,8 +12,8 @@ from app.log.queries import LogScope
 from app.policy.taint import Trust
 from tests.service.context.remembering import content
 from tests.service.deaths import doomed, killed, other
-from tests.support.house import House
-from tests.support.recorded_script import is_paired
+from tests.support.played.recorded_script import is_paired
+from tests.support.service.house import House
 
 if TYPE_CHECKING:
     from app.log.envelope import Event

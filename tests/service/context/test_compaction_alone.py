@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.service.context.remembering import content
-from tests.support.house import House
+from tests.support.service.house import House
 
 if TYPE_CHECKING:
     from app.store.open import Store

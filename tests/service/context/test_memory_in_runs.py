@@ -13,11 +13,11 @@ from app.store.open import Store
 from tests.service.context.remembering import RECALLS, WINDOW, RememberingHouse, content
 from tests.service.deaths import other
 from tests.service.driving.delegating import delegate
-from tests.support.house import House
-from tests.support.played_memory import KeptMemory, OfferedMemory, OneMemory
-from tests.support.played_summaries import PlayedSummaries
-from tests.support.postgres import as_owner
-from tests.support.seals import SEAL
+from tests.support.database.postgres import as_owner
+from tests.support.log.seals import SEAL
+from tests.support.played.memory import KeptMemory, OfferedMemory, OneMemory
+from tests.support.played.summaries import PlayedSummaries
+from tests.support.service.house import House
 
 pytestmark = pytest.mark.postgres
 

@@ -14,7 +14,7 @@ from app.service.context.missed_turns import remember_now
 from app.store.memory.missed_turns import missed_turns
 from tests.service.context.remembering import WINDOW, RememberingHouse
 from tests.service.context.test_remembering import FailingMemory
-from tests.support.house import House
+from tests.support.service.house import House
 
 if TYPE_CHECKING:
     from app.log.records import RunRecord

@@ -9,8 +9,8 @@ import pytest_asyncio
 
 from tests.service.context.remembering import content
 from tests.service.deaths import other
-from tests.support.house import House
-from tests.support.played_embedder import PlayedEmbedder
+from tests.support.played.embedder import PlayedEmbedder
+from tests.support.service.house import House
 
 if TYPE_CHECKING:
     from app.log.records import RunRecord

@@ -16,7 +16,7 @@ from app.service.context import remembering
 from app.service.context.remembering import remember
 from tests.service.context.remembering import WINDOW, RememberingHouse
 from tests.service.deaths import doomed, killed
-from tests.support.played_memory import KeptMemory
+from tests.support.played.memory import KeptMemory
 
 if TYPE_CHECKING:
     from app.runctx.memory import TurnWritten

@@ -15,8 +15,8 @@ from app.runctx.shapes import NewArtifact
 from app.tools.builtin.artifact_read import ARTIFACT_READ
 from app.tools.builtin.files_read import FILES_READ
 from app.tools.builtin.files_write import FILES_WRITE
-from tests.support.house import House
-from tests.support.house_tools import CountingTools
+from tests.support.service.house import House
+from tests.support.service.house_tools import CountingTools
 
 if TYPE_CHECKING:
     from app.store.open import Store

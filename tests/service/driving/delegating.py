@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from app.log.envelope import Event
     from app.log.records import RunRecord
-    from tests.support.house import House
+    from tests.support.service.house import House
 
 RESULTS = {"tool.completed", "tool.failed", "tool.settled"}
 

@@ -15,8 +15,8 @@ from app.service.driving.recorder import TurnRecorder
 from app.turn.ports import Fact
 from app.turn.stream import TextDelta
 from tests.support.clock import PlayedClock, settle
-from tests.support.memory_leases import MemoryLeases
-from tests.support.records import lease
+from tests.support.log.memory_leases import MemoryLeases
+from tests.support.log.records import lease
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -17,9 +17,9 @@ from app.service.replay.open_questions import OpenQuestions
 from app.turn.ports import FailureKind
 from app.turn.result import EndedBy, MidStreamFailure, TurnFailure, TurnResult
 from tests.service.turns import bound, machine, pending, result
-from tests.support.records import approval_record, run_record
+from tests.support.log.records import approval_record, run_record
 from tests.support.stepped_clock import SteppedClock
-from tests.support.turn_tools import MemoryTool
+from tests.support.turn.tools import MemoryTool
 
 if TYPE_CHECKING:
     from app.log.envelope import NewEvent

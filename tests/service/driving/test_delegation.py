@@ -17,7 +17,7 @@ from tests.service.driving.delegating import delegate, is_paired, staffed, worke
 from tests.trust.signer import compact
 
 if TYPE_CHECKING:
-    from tests.support.house import House, Person
+    from tests.support.service.house import House, Person
 
 pytestmark = pytest.mark.postgres
 

@@ -11,8 +11,8 @@ from tests.service.deaths import doomed, killed, other
 from tests.service.driving.delegating import delegate, is_paired, staffed, worker_of
 
 if TYPE_CHECKING:
-    from tests.support.house import House
-    from tests.support.killed import Moment
+    from tests.support.log.killed import Moment
+    from tests.support.service.house import House
 
 pytestmark = [pytest.mark.postgres, pytest.mark.fault]
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from app.service.driving import driver
-from tests.support.recorded_script import is_paired
+from tests.support.played.recorded_script import is_paired
 
 if TYPE_CHECKING:
     from app.log.envelope import NewEvent
-    from tests.support.house import House
+    from tests.support.service.house import House
 
 pytestmark = pytest.mark.postgres
 

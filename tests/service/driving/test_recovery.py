@@ -10,12 +10,12 @@ import pytest
 
 from tests.service.deaths import doomed, killed, other
 from tests.support.clock import settle
-from tests.support.recorded_script import is_paired
+from tests.support.played.recorded_script import is_paired
 
 if TYPE_CHECKING:
     from app.log.records import RunRecord
-    from tests.support.house import House
-    from tests.support.killed import Moment
+    from tests.support.log.killed import Moment
+    from tests.support.service.house import House
 
 pytestmark = [pytest.mark.postgres, pytest.mark.fault]
 

@@ -15,8 +15,8 @@ from app.errors import StoreUnavailable
 from app.service.driving.supervisor import Supervisor
 from tests.service.deaths import other
 from tests.support.clock import settle
-from tests.support.house import House
-from tests.support.killed import DeadlyLeases
+from tests.support.log.killed import DeadlyLeases
+from tests.support.service.house import House
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from app.log.records import Lease, RunRecord
     from app.service.ports.queue import Queue
-    from tests.support.house import Person
+    from tests.support.service.house import Person
 
 pytestmark = pytest.mark.postgres
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from app.log.payload import Payload
-    from tests.support.house import House
+    from tests.support.service.house import House
 
 _secrets = count(8_000_000)
 HOUR = 3600

@@ -12,8 +12,8 @@ from app.policy.constraints import Constraint
 from app.policy.profile import Origin
 from tests.service.grants.granting import HOUR, Holder, hash_of
 from tests.support.authenticator import Authenticator
-from tests.support.house import House
-from tests.support.house_tools import CountingTools
+from tests.support.service.house import House
+from tests.support.service.house_tools import CountingTools
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

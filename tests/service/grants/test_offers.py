@@ -13,11 +13,11 @@ from app.policy.constraints import Constraint
 from app.service.grants.offers import offer
 from tests.service.grants.granting import Holder
 from tests.service.turns import pending
-from tests.support.records import approval_record, run_record
+from tests.support.log.records import approval_record, run_record
 
 if TYPE_CHECKING:
     from app.log.approvals import GrantOffer
-    from tests.support.house import House
+    from tests.support.service.house import House
 
 EGRESS = frozenset({Capability.ARBITRARY_EGRESS})
 POST = EGRESS | {Capability.MUTATE_EXTERNAL}

@@ -12,7 +12,7 @@ import pytest
 from app.log.records import PasskeyRecord
 from app.service.keys.assertions import own_passkey
 from app.trust.refusal import Refused
-from tests.support.postgres import NOON, new_id
+from tests.support.database.postgres import NOON, new_id
 from tests.trust.test_passkey_corpus import ANOTHER_TEXT, CORPUS, ORIGINS, passkey, proof
 
 if TYPE_CHECKING:

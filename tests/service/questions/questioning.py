@@ -9,7 +9,7 @@ from app.service.requests import GivenAnswer
 
 if TYPE_CHECKING:
     from app.log.records import QuestionRecord, RunRecord
-    from tests.support.house import House
+    from tests.support.service.house import House
 
 TWO: list[dict[str, Any]] = [
     {

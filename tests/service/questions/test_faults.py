@@ -16,12 +16,12 @@ from tests.service.questions.questioning import (
     question_of,
     result_of,
 )
-from tests.support.postgres import as_owner
+from tests.support.database.postgres import as_owner
 
 if TYPE_CHECKING:
     from app.log.records import RunRecord
-    from tests.support.house import House
-    from tests.support.killed import Moment
+    from tests.support.log.killed import Moment
+    from tests.support.service.house import House
 
 pytestmark = [pytest.mark.postgres, pytest.mark.fault]
 

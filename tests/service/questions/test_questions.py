@@ -22,7 +22,7 @@ from tests.service.questions.questioning import (
 if TYPE_CHECKING:
     from app.log.records import QuestionRecord
     from app.service.refusals import Refusal
-    from tests.support.house import House, Person
+    from tests.support.service.house import House, Person
 
 pytestmark = pytest.mark.postgres
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, cast
 from app.log.queries import LogScope
 from app.service.replay.standing import RUN_EVENTS, stalled_turns, standing
 from app.turn.options import ApprovalDecision, ApprovalOverride
-from tests.support.logbook import Logbook, tool_call
-from tests.support.records import run_record
+from tests.support.log.logbook import Logbook, tool_call
+from tests.support.log.records import run_record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

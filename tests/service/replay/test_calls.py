@@ -6,7 +6,7 @@ from app.policy.capability import Capability
 from app.turn.options import ApprovalOverride
 from app.turn.transcript import CallMark, LoggedCall, Note
 from tests.service.replay.folding import decision, noted, paused_log, stands, with_batch
-from tests.support.logbook import tool_call
+from tests.support.log.logbook import tool_call
 
 
 async def test_a_request_marks_its_call_and_names_itself() -> None:

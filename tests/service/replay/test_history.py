@@ -19,7 +19,7 @@ from app.log.payload import UsageTotals, WorkerRef
 from app.log.runs import RunCancelled, TextDelta
 from app.service.replay.history import HISTORY_EVENTS, fold_history, result_text, user_message
 from tests.engine.run_driving import result_texts
-from tests.support.logbook import Logbook, malformed_call, tool_call
+from tests.support.log.logbook import Logbook, malformed_call, tool_call
 
 if TYPE_CHECKING:
     from app.engine.messages import Message

@@ -13,7 +13,7 @@ from app.turn.transcript import LoggedCall, Note
 from tests.service.replay.folding import decision, stands, with_batch
 
 if TYPE_CHECKING:
-    from tests.support.logbook import Logbook
+    from tests.support.log.logbook import Logbook
 
 
 def mutated(log: Logbook, call_id: str, kind: str, private: bytes | None) -> None:

@@ -9,12 +9,12 @@ import pytest
 from app.turn.transcript import TurnSoFar
 from tests.service.deaths import doomed, killed, other
 from tests.service.replay.folding import begun, paused_log, stands
-from tests.support.logbook import malformed_call, tool_call
+from tests.support.log.logbook import malformed_call, tool_call
 
 if TYPE_CHECKING:
-    from tests.support.house import House
-    from tests.support.killed import Moment
-    from tests.support.logbook import Logbook
+    from tests.support.log.killed import Moment
+    from tests.support.log.logbook import Logbook
+    from tests.support.service.house import House
 
 DENIED = '{"approved":false,"error":"denied by human approver"}'
 BROKEN = "rawcall mutate {id} {{broken"

@@ -12,7 +12,7 @@ from app.log.envelope import NewEvent, placed, wire_time
 from app.log.queries import LogScope
 from app.service.approvals.consents import consents
 from app.service.replay.standing import RUN_EVENTS, standing
-from tests.support.recorded_script import is_paired
+from tests.support.played.recorded_script import is_paired
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from app.log.records import RunRecord
     from app.service.ports.database import Session
     from app.turn.options import ApprovalDecision
-    from tests.support.house import House
+    from tests.support.service.house import House
 
 pytestmark = pytest.mark.postgres
 

@@ -9,7 +9,7 @@ import pytest
 from app.engine.agent_run import AgentRun
 from app.turn.transcript import CallMark
 from tests.service.replay.folding import begun, document, paused_log, stalled, stands, with_batch
-from tests.support.logbook import Logbook, malformed_call, tool_call
+from tests.support.log.logbook import Logbook, malformed_call, tool_call
 from tests.support.stepped_clock import NOON
 
 

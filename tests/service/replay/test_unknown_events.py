@@ -12,7 +12,7 @@ from app.log.payload import Payload
 
 if TYPE_CHECKING:
     from app.log.records import RunRecord
-    from tests.support.house import House, Person
+    from tests.support.service.house import House, Person
 
 pytestmark = [pytest.mark.postgres, pytest.mark.fault]
 

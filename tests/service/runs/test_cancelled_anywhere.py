@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.house import House
-from tests.support.killed import DeadlyLeases
-from tests.support.recorded_script import is_paired
+from tests.support.log.killed import DeadlyLeases
+from tests.support.played.recorded_script import is_paired
+from tests.support.service.house import House
 
 if TYPE_CHECKING:
     from app.log.records import RunRecord
-    from tests.support.killed import Moment
+    from tests.support.log.killed import Moment
 
 pytestmark = [pytest.mark.postgres, pytest.mark.fault]
 

@@ -12,7 +12,7 @@ from app.log.payload import UsageTotals, WorkerRef
 from app.service.caller import Caller
 from app.service.refusals import NotFound
 from app.service.runs.conversations import Conversations
-from tests.support.postgres import Talk, said
+from tests.support.database.postgres import Talk, said
 from tests.support.stepped_clock import SteppedClock
 
 if TYPE_CHECKING:

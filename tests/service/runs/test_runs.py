@@ -22,10 +22,10 @@ from app.service.refusals import (
 )
 from app.service.runs.use_cases import Runs
 from tests.support.clock import settle
-from tests.support.recorded_script import is_paired
+from tests.support.played.recorded_script import is_paired
 
 if TYPE_CHECKING:
-    from tests.support.house import House, Person
+    from tests.support.service.house import House, Person
 
 pytestmark = pytest.mark.postgres
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, cast
 
 from app.log.queries import LogScope
 from app.service.runs.settle import CALL_EVENTS, OpenCall, open_calls, settlements
-from tests.support.logbook import Logbook, tool_call
-from tests.support.records import approval_record, run_record
+from tests.support.log.logbook import Logbook, tool_call
+from tests.support.log.records import approval_record, run_record
 
 if TYPE_CHECKING:
     from app.log.records import ApprovalRecord, QuestionRecord

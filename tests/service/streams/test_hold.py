@@ -10,7 +10,7 @@ from app.log.queries import LogScope
 from app.service.caller import Caller
 from app.service.streams import hold as hold_module
 from app.service.streams.hold import HoldGate, HoldRequest
-from tests.support.memory_log import MemoryLog
+from tests.support.log.memory_log import MemoryLog
 from tests.support.stepped_clock import SteppedClock
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from app.service.caller import Caller
 from app.service.clock import SystemClock
 from app.service.streams.hold import HoldGate, HoldRequest
 from app.service.streams.hold_sharing import HoldSharing
-from tests.support.memory_log import MemoryLog
+from tests.support.log.memory_log import MemoryLog
 from tests.support.stepped_clock import SteppedClock
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from app.log.envelope import Event
     from app.log.records import RunRecord
-    from tests.support.house import House, Person
+    from tests.support.service.house import House, Person
 
 pytestmark = pytest.mark.postgres
 

@@ -11,7 +11,7 @@ from app.log.envelope import Event
 from app.service.refusals import NotFound
 from app.service.streams import subscriptions
 from app.service.streams.subscriptions import CaughtUp, Demoted, Ended, Subscription, Subscriptions
-from tests.support.memory_log import CONVERSATION, RUN, Heard, MemoryLog, following
+from tests.support.log.memory_log import CONVERSATION, RUN, Heard, MemoryLog, following
 
 if TYPE_CHECKING:
     from collections.abc import Callable

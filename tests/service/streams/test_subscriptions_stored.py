@@ -12,8 +12,8 @@ from app.log.queries import LogScope
 from app.service.streams import subscriptions
 from app.service.streams.subscriptions import CaughtUp, Ended, Subscriptions
 from app.store.open import Store
-from tests.support.postgres import Talk, completed, said, started
-from tests.support.seals import SEAL
+from tests.support.database.postgres import Talk, completed, said, started
+from tests.support.log.seals import SEAL
 
 if TYPE_CHECKING:
     from app.service.streams.subscriptions import Subscription

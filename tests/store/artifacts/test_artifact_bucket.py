@@ -18,14 +18,14 @@ from app.runctx.shapes import NewArtifact
 from app.store.artifacts.artifact_store import StoreArtifacts
 from app.store.artifacts.leftovers import Leftovers
 from app.store.open import Store, open_bucket
-from tests.support.postgres import Talk
-from tests.support.seals import SEAL
+from tests.support.database.postgres import Talk
+from tests.support.log.seals import SEAL
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from app.store.artifacts.bucket import Bucket
-    from tests.support.buckets import S3, BucketWorld
+    from tests.support.loopback.buckets import S3, BucketWorld
 
 pytestmark = pytest.mark.postgres
 

@@ -23,7 +23,7 @@ from app.store.artifacts.artifact_store import StoreArtifacts
 if TYPE_CHECKING:
     from app.runctx.ports import ArtifactStore
     from app.store.open import Store
-    from tests.support.buckets import S3, BucketWorld
+    from tests.support.loopback.buckets import S3, BucketWorld
 
 pytestmark = pytest.mark.postgres
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from app.runctx.shapes import ArtifactRef
     from app.store.artifacts.artifact_store import StoreArtifacts
     from app.store.open import Store
-    from tests.support.buckets import BucketWorld
+    from tests.support.loopback.buckets import BucketWorld
 
 __all__ = ["artifacts", "bucket", "scope"]
 

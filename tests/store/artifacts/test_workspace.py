@@ -10,7 +10,7 @@ import pytest
 from app.log.records import FileEntry, WorkspaceFile
 from app.policy.taint import Trust
 from app.tools.ports import FileRefused
-from tests.support.postgres import NOON, after
+from tests.support.database.postgres import NOON, after
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from app.log.holds import HoldChanges, HoldRow
-from tests.support.postgres import new_id
+from tests.support.database.postgres import new_id
 
 if TYPE_CHECKING:
     from app.store.open import Store

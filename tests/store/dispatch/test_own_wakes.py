@@ -13,8 +13,8 @@ from app.store.database import StoreDatabase
 from app.store.dispatch.own_wakes import OwnWakes
 from app.store.log.tails import Tails
 from app.store.open import Store
-from tests.support.postgres import Talk
-from tests.support.seals import SEAL
+from tests.support.database.postgres import Talk
+from tests.support.log.seals import SEAL
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable

@@ -11,7 +11,7 @@ import pytest
 
 from app.store.dispatch.wakes import enqueue_wakes
 from app.store.open import Store
-from tests.support.postgres import (
+from tests.support.database.postgres import (
     NOON,
     Talk,
     after,
@@ -23,7 +23,7 @@ from tests.support.postgres import (
     started,
     wake,
 )
-from tests.support.seals import SEAL
+from tests.support.log.seals import SEAL
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable

@@ -10,8 +10,8 @@ import pytest
 from app.store.dispatch.signals import StoreSignals
 from app.store.open import Store
 from app.store.server.connections import SteadyConnection
-from tests.support.postgres import Talk, as_owner, said
-from tests.support.seals import SEAL
+from tests.support.database.postgres import Talk, as_owner, said
+from tests.support.log.seals import SEAL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

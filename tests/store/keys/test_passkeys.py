@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from app.log.records import PasskeyRecord
-from tests.support.postgres import NOON, new_id
+from tests.support.database.postgres import NOON, new_id
 
 if TYPE_CHECKING:
     from app.store.open import Store

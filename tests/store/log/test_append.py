@@ -17,7 +17,7 @@ from app.log.runs import MessageUser, TextContent
 from app.policy.taint import Trust
 from app.store.open import Store
 from app.trust.chain import ChainRecord, verify_chain
-from tests.support.postgres import (
+from tests.support.database.postgres import (
     NOON,
     Talk,
     as_owner,
@@ -27,7 +27,7 @@ from tests.support.postgres import (
     said,
     started,
 )
-from tests.support.seals import SEAL
+from tests.support.log.seals import SEAL
 
 pytestmark = pytest.mark.postgres
 

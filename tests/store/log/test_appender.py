@@ -13,7 +13,7 @@ from app.log.envelope import NewEvent
 from app.log.queries import LogScope
 from app.log.runs import TextDelta
 from app.store.open import Store
-from tests.support.postgres import (
+from tests.support.database.postgres import (
     NOON,
     Talk,
     completed,
@@ -22,7 +22,7 @@ from tests.support.postgres import (
     somebody_waits,
     started,
 )
-from tests.support.seals import SEAL
+from tests.support.log.seals import SEAL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

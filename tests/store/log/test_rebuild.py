@@ -15,7 +15,7 @@ from app.log.runs import ConversationUpdated
 from app.policy.taint import Trust
 from app.store.log.rebuild import Difference, rebuild
 from app.store.open import Store
-from tests.support.postgres import (
+from tests.support.database.postgres import (
     NOON,
     Talk,
     approval_requested,
@@ -37,7 +37,7 @@ from tests.support.postgres import (
     tool_completed,
     tool_started,
 )
-from tests.support.seals import SEAL
+from tests.support.log.seals import SEAL
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,9 +18,9 @@ from app.store.open import Store
 from app.store.schema.migrations import migrate
 from app.store.server.embedded import EmbeddedPostgres
 from app.trust.chain import ChainRecord, verify_chain
-from tests.support.postgres import NOON, Talk, as_owner, completed, said, started, wake
-from tests.support.postgres_user import Postmaster, wait_for_end
-from tests.support.seals import SEAL
+from tests.support.database.postgres import NOON, Talk, as_owner, completed, said, started, wake
+from tests.support.database.postgres_user import Postmaster, wait_for_end
+from tests.support.log.seals import SEAL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,8 +8,8 @@ import pytest
 
 from app.store.log.rebuild import rebuild
 from app.trust.seal import Seal, verify_seal
-from tests.support.postgres import Talk, cancelled, completed, said, started
-from tests.support.seals import SERVICE
+from tests.support.database.postgres import Talk, cancelled, completed, said, started
+from tests.support.log.seals import SERVICE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

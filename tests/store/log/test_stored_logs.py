@@ -10,7 +10,7 @@ import pytest
 
 from app.store.log.stored_logs import StoredLogs
 from app.trust.chain import GENESIS, verify_chain
-from tests.support.postgres import Talk, completed, started
+from tests.support.database.postgres import Talk, completed, started
 
 if TYPE_CHECKING:
     from app.store.log.stored_logs import StoredEvent

@@ -16,7 +16,7 @@ from app.ids import Identity
 from app.store.memory.vectors import EXACT_ROWS, StoreVectors
 from app.store.server.connections import open_pool
 from app.store.server.row_security import OneTenant
-from tests.support.statements import Statements
+from tests.support.database.statements import Statements
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence

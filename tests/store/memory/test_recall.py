@@ -17,7 +17,7 @@ from app.runctx.memory import (
     MemorySettings,
     SemanticDisabled,
 )
-from tests.support.played_embedder import PlayedEmbedder
+from tests.support.played.embedder import PlayedEmbedder
 
 if TYPE_CHECKING:
     from app.runctx.memory import RecallScope

@@ -9,7 +9,7 @@ import pytest
 from app.ids import Identity
 from app.runctx.memory import ConversationTurn, EmbedderMismatch, EmbeddingFailed, MemorySettings
 from app.store.memory.recall import StoreRecall
-from tests.support.played_embedder import PlayedEmbedder
+from tests.support.played.embedder import PlayedEmbedder
 
 if TYPE_CHECKING:
     from app.store.memory.plain import StoreMemory

@@ -18,7 +18,7 @@ from app.store.memory.folding import Folding, FoldTimes
 from app.store.memory.rolling import RollingMemory
 from app.store.open import Store
 from tests.store.memory.test_plain import said
-from tests.support.seals import SEAL
+from tests.support.log.seals import SEAL
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence

@@ -8,7 +8,7 @@ from app.log.envelope import placed
 from app.store.projections.changes import rounds
 from app.store.projections.fact import Fact
 from app.store.projections.rules import project
-from tests.support.postgres import (
+from tests.support.database.postgres import (
     approval_requested,
     cancelled,
     completed,

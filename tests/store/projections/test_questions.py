@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from app.log.queries import Page, Reach
-from tests.support.postgres import (
+from tests.support.database.postgres import (
     Talk,
     after,
     new_id,

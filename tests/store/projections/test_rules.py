@@ -11,7 +11,7 @@ from app.log.approvals import DecisionRefused, SessionApprovalEnded
 from app.log.envelope import NewEvent
 from app.log.runs import ConversationUpdated
 from app.policy.taint import Trust
-from tests.support.postgres import (
+from tests.support.database.postgres import (
     NOON,
     Talk,
     after,

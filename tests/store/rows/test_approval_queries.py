@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from app.log.records import ConsentRecords, DecisionClaims, KeyRecord
-from tests.support.postgres import (
+from tests.support.database.postgres import (
     NOON,
     Talk,
     approval_requested,

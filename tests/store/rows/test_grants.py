@@ -20,7 +20,7 @@ from app.log.records import PasskeyRecord
 from app.policy.constraints import Constraint
 from app.store.log.rebuild import rebuild
 from app.trust.grant import Coverage, GrantConstraint
-from tests.support.postgres import NOON, Talk, after, grant_replayed, new_id
+from tests.support.database.postgres import NOON, Talk, after, grant_replayed, new_id
 
 if TYPE_CHECKING:
     from app.log.grants import GrantRecord

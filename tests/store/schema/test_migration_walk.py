@@ -16,9 +16,9 @@ from app.store.log.rebuild import rebuild
 from app.store.open import Store
 from app.store.schema.migrations import alembic_config, migrate
 from tests.store.schema.test_migrations import empty
-from tests.support.house import House
-from tests.support.postgres import NOON, Talk, new_id
-from tests.support.seals import SEAL
+from tests.support.database.postgres import NOON, Talk, new_id
+from tests.support.log.seals import SEAL
+from tests.support.service.house import House
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,8 +15,8 @@ from alembic import command
 from app.errors import StoreUnavailable
 from app.store.open import Store
 from app.store.schema.migrations import HEAD, alembic_config, migrate
-from tests.support.postgres import wake
-from tests.support.seals import SEAL
+from tests.support.database.postgres import wake
+from tests.support.log.seals import SEAL
 
 pytestmark = pytest.mark.postgres
 

@@ -13,7 +13,7 @@ from app.store.open import Store
 from app.store.schema.migrations import alembic_config, migrate
 from tests.store.artifacts.test_artifact_store import new
 from tests.store.schema.test_migrations import empty
-from tests.support.seals import SEAL
+from tests.support.log.seals import SEAL
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -12,7 +12,7 @@ from app.store.memory.recall import StoreRecall
 from app.store.schema.migrations import migrate
 from app.store.server.connections import open_pool
 from tests.store.schema.test_migrations import empty
-from tests.support.played_embedder import PlayedEmbedder
+from tests.support.played.embedder import PlayedEmbedder
 
 __all__ = ["empty"]
 

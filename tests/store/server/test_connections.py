@@ -11,7 +11,7 @@ import pytest
 from app.errors import StoreUnavailable
 from app.log.queries import LogScope
 from app.store.server.connections import SteadyConnection, connect, open_pool
-from tests.support.postgres import NOON, Talk, as_owner, said
+from tests.support.database.postgres import NOON, Talk, as_owner, said
 
 if TYPE_CHECKING:
     from app.store.open import Store

@@ -19,7 +19,7 @@ import pytest
 from app.errors import StoreUnavailable
 from app.store.server import embedded
 from app.store.server.embedded import EmbeddedPostgres
-from tests.support.postgres_user import (
+from tests.support.database.postgres_user import (
     PostgresUser,
     Postmaster,
     can_run_as,

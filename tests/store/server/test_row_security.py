@@ -20,8 +20,8 @@ from app.store.open import Store
 from app.store.schema.migrations import migrate
 from app.store.server.connections import SESSION, open_pool
 from app.store.server.row_security import OneTenant, service_role
-from tests.support.postgres import NOON, Talk, as_owner
-from tests.support.seals import SEAL
+from tests.support.database.postgres import NOON, Talk, as_owner
+from tests.support.log.seals import SEAL
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

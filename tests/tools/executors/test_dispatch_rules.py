@@ -30,7 +30,7 @@ from app.turn.ports import (
     ToolDecision,
     WorkerScope,
 )
-from tests.support.turn_tools import MemoryTool, MemoryTools
+from tests.support.turn.tools import MemoryTool, MemoryTools
 
 DENIED = DispatchDeny("r: the agent's rules do not allow this call")
 EVIL = Condition("/url", "evil")

@@ -13,7 +13,7 @@ from app.tools.executors.dispatch_rules import RuledExecutor
 from app.tools.executors.forwarding import ForwardingExecutor
 from app.tools.executors.hatch import HatchedExecutor
 from app.turn.ports import DispatchAllow, ToolExecutor, WorkerScope
-from tests.support.turn_tools import MemoryTool, MemoryTools
+from tests.support.turn.tools import MemoryTool, MemoryTools
 from tests.tools.played import invocation
 
 PORT = sorted(

@@ -11,7 +11,7 @@ from app.log.queries import ToolQuery, ToolText
 from app.policy.capability import Capability
 from app.tools.executors.hatch import HatchedExecutor, query_of
 from app.turn.ports import ToolSpec, WorkerScope
-from tests.support.turn_tools import READ, MemoryTool, MemoryTools
+from tests.support.turn.tools import READ, MemoryTool, MemoryTools
 from tests.tools.played import invocation
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from mcp_types import CallToolResult, TextContent
 
-from tests.support.mcp_server import ToolServer, served_tools, tool
+from tests.support.loopback.mcp_server import ToolServer, served_tools, tool
 from tests.tools.mcp.servers import (
     DIES,
     FLOODS,

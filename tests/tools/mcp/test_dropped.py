@@ -10,8 +10,8 @@ from typing_extensions import override
 
 from app.tools.mcp.reach import GRACE_S, RETRY_S
 from app.turn.clock import LoopClock
-from tests.support.cut_wire import wire_to
-from tests.support.mcp_server import Remembered, ToolServer, served_tools, tool
+from tests.support.loopback.cut_wire import wire_to
+from tests.support.loopback.mcp_server import Remembered, ToolServer, served_tools, tool
 from tests.tools.mcp.servers import call, connections, listed, text_of, web
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ import pytest
 from mcp_types import ErrorData, JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
 from app.tools.mcp.late import IDEMPOTENCY_KEY, LATE_S, MAX_GIVEN_UP, GivenUpCalls
-from tests.support import deaf_server
-from tests.support.deaf_server import deafened
-from tests.support.mcp_server import ToolServer, served_app, served_tools, tool
+from tests.support.loopback import deaf_server
+from tests.support.loopback.deaf_server import deafened
+from tests.support.loopback.mcp_server import ToolServer, served_app, served_tools, tool
 from tests.tools.mcp.servers import call, connections, listed, process, text_of, tiny, web
 from tests.tools.played import FixedClock
 

@@ -22,11 +22,11 @@ from app.log.calls import (
 from app.log.payload import WorkerRef
 from app.turn.ports import ToolInvocation, ToolOutcome
 from app.turn.stream import TextDelta
-from tests.support.turn_journal import KeptStream
-from tests.support.turn_provider import called, reply, said
-from tests.support.turn_tools import EGRESS, MemoryTool
-from tests.support.turn_workers import SharedInMemory, delegated, worker
-from tests.support.turn_world import World
+from tests.support.turn.journal import KeptStream
+from tests.support.turn.provider import called, reply, said
+from tests.support.turn.tools import EGRESS, MemoryTool
+from tests.support.turn.workers import SharedInMemory, delegated, worker
+from tests.support.turn.world import World
 
 if TYPE_CHECKING:
     from app.turn.transcript import Transcript

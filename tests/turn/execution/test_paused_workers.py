@@ -15,15 +15,15 @@ from app.log.payload import WorkerRef
 from app.log.runs import StepStarted
 from app.policy.grants import RememberedGrant, SessionApproval
 from app.turn.result import EndedBy
-from tests.support.turn_provider import called, reply, said
-from tests.support.turn_tools import EGRESS, POST, MemoryTool
-from tests.support.turn_workers import delegated, worker
-from tests.support.turn_world import World, approve, deny
+from tests.support.turn.provider import called, reply, said
+from tests.support.turn.tools import EGRESS, POST, MemoryTool
+from tests.support.turn.workers import delegated, worker
+from tests.support.turn.world import World, approve, deny
 
 if TYPE_CHECKING:
     from app.turn.options import ApprovalDecision
     from app.turn.result import PendingApproval
-    from tests.support.turn_workers import Worker
+    from tests.support.turn.workers import Worker
 
 
 def poster(name: str = "poster", *, asks: bool = True, times: int = 1) -> Worker:

@@ -14,10 +14,10 @@ from app.log.calls import ToolCompleted, ToolFailed
 from app.policy.taint import Trust
 from app.turn.ports import Fact, ToolInvocation, ToolOutcome
 from app.turn.stream import ToolStarted
-from tests.support.turn_journal import KeptStream, MemoryJournal
-from tests.support.turn_provider import called, reply, said
-from tests.support.turn_tools import MemoryTool
-from tests.support.turn_world import World
+from tests.support.turn.journal import KeptStream, MemoryJournal
+from tests.support.turn.provider import called, reply, said
+from tests.support.turn.tools import MemoryTool
+from tests.support.turn.world import World
 
 
 def answers(text: str, code: str | None = None) -> MemoryTool:

@@ -24,10 +24,10 @@ from app.log.calls import (
     ToolStarted,
 )
 from app.turn.result import EndedBy
-from tests.support.turn_provider import EndlessProvider, called, reply, said
-from tests.support.turn_tools import EGRESS, POST, READ, WRITE, MemoryTool
-from tests.support.turn_workers import Worker, delegated, worker
-from tests.support.turn_world import World, approve, deny
+from tests.support.turn.provider import EndlessProvider, called, reply, said
+from tests.support.turn.tools import EGRESS, POST, READ, WRITE, MemoryTool
+from tests.support.turn.workers import Worker, delegated, worker
+from tests.support.turn.world import World, approve, deny
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -9,9 +9,9 @@ import pytest
 from app.log.calls import CallGated, MessageAssistant, ToolSettled
 from app.turn.ports import FailureKind
 from app.turn.result import EndedBy
-from tests.support.turn_provider import called, reply, said
-from tests.support.turn_tools import MemoryTool
-from tests.support.turn_world import World
+from tests.support.turn.provider import called, reply, said
+from tests.support.turn.tools import MemoryTool
+from tests.support.turn.world import World
 
 
 @dataclass(frozen=True)

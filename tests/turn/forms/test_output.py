@@ -14,10 +14,10 @@ from app.turn.agent import BoundAgent
 from app.turn.ports import FailureKind
 from app.turn.result import EndedBy
 from app.turn.stream import ReasoningDelta
-from tests.support.turn_journal import KeptStream
-from tests.support.turn_provider import PreparedProvider, called, final, reply, said, thought
-from tests.support.turn_tools import MemoryTool
-from tests.support.turn_world import World, approve
+from tests.support.turn.journal import KeptStream
+from tests.support.turn.provider import PreparedProvider, called, final, reply, said, thought
+from tests.support.turn.tools import MemoryTool
+from tests.support.turn.world import World, approve
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from app.turn.result import EndedBy
-from tests.support.asking_world import asking, question, settled_in
+from tests.support.turn.asking import asking, question, settled_in
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from app.engine.messages import ToolResult, UserMessage
 from app.log.calls import ToolSettled
 from app.turn.options import ApprovalDecision, ApprovalOverride, Identity
 from app.turn.result import EndedBy
-from tests.support.turn_provider import EndlessProvider, called, reply, said
-from tests.support.turn_tools import POST, MemoryTool
-from tests.support.turn_world import World, approve, deny
+from tests.support.turn.provider import EndlessProvider, called, reply, said
+from tests.support.turn.tools import POST, MemoryTool
+from tests.support.turn.world import World, approve, deny
 
 if TYPE_CHECKING:
     from app.turn.result import TurnResult

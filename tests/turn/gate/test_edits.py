@@ -21,9 +21,9 @@ from app.turn.ports import (
 )
 from app.turn.result import EndedBy
 from app.turn.transcript import Note
-from tests.support.turn_provider import called, reply, said
-from tests.support.turn_tools import EGRESS, POST, READ, WRITE, MemoryTool
-from tests.support.turn_world import World, approve
+from tests.support.turn.provider import called, reply, said
+from tests.support.turn.tools import EGRESS, POST, READ, WRITE, MemoryTool
+from tests.support.turn.world import World, approve
 
 # SHA-256 of {"n":1} and of {"n":2}.
 DIGEST_OF_1 = "2bfd14f43d17fc7cea24e0917a8879b4b2f880b8baeec1b9d90fbaad655e71bd"

@@ -12,9 +12,9 @@ from app.policy.grants import RememberedGrant, SessionApproval
 from app.turn.agent import BoundAgent
 from app.turn.ports import DispatchDeny
 from app.turn.result import EndedBy
-from tests.support.turn_provider import called, reply, said
-from tests.support.turn_tools import EGRESS, POST, READ, MemoryTool
-from tests.support.turn_world import World
+from tests.support.turn.provider import called, reply, said
+from tests.support.turn.tools import EGRESS, POST, READ, MemoryTool
+from tests.support.turn.world import World
 
 GRANT_ACCESS = frozenset({Capability.GRANT_ACCESS})
 Kind = Literal["session", "grant"]

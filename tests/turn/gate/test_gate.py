@@ -23,9 +23,9 @@ from app.policy.grants import SessionApproval
 from app.policy.taint import Trust
 from app.turn.agent import BoundAgent
 from app.turn.ports import DispatchDeny, DispatchRequireApproval, FailureKind, ProviderError
-from tests.support.turn_provider import called, cut, reply, said, searched
-from tests.support.turn_tools import CONNECTOR, EGRESS, POST, READ, WRITE, MemoryTool
-from tests.support.turn_world import World, approve
+from tests.support.turn.provider import called, cut, reply, said, searched
+from tests.support.turn.tools import CONNECTOR, EGRESS, POST, READ, WRITE, MemoryTool
+from tests.support.turn.world import World, approve
 
 
 def one_call(**tool: Any) -> World:

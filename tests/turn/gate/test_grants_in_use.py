@@ -12,9 +12,9 @@ from app.policy.constraints import Constraint
 from app.policy.grants import RememberedGrant
 from app.turn.ports import DispatchModify, ToolInvocation, ToolOutcome
 from app.turn.result import EndedBy
-from tests.support.turn_provider import called, reply, said
-from tests.support.turn_tools import EGRESS, POST, READ, WRITE, MemoryTool
-from tests.support.turn_world import World
+from tests.support.turn.provider import called, reply, said
+from tests.support.turn.tools import EGRESS, POST, READ, WRITE, MemoryTool
+from tests.support.turn.world import World
 
 HOME = Constraint("/url", "url_prefix", "https://ours.example/in")
 OURS = {"url": "https://ours.example/in/7"}

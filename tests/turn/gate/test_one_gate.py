@@ -14,9 +14,9 @@ from app.turn.gate import gating
 from app.turn.options import Identity
 from app.turn.result import EndedBy
 from tests.architecture.sources import APP, imports
-from tests.support.turn_provider import called, reply, said
-from tests.support.turn_tools import EGRESS, POST, READ, MemoryTool
-from tests.support.turn_world import World, approve
+from tests.support.turn.provider import called, reply, said
+from tests.support.turn.tools import EGRESS, POST, READ, MemoryTool
+from tests.support.turn.world import World, approve
 
 if TYPE_CHECKING:
     from app.policy.capability import CapabilitySet

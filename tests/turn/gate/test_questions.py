@@ -13,10 +13,10 @@ from app.log.calls import CallGated, ToolSettled, ToolStarted
 from app.policy.taint import Trust
 from app.turn.agent import BoundAgent
 from app.turn.result import EndedBy, PendingQuestion, TurnResult
-from tests.support.asking_world import ASKER, asking, question, settled_in
-from tests.support.turn_provider import called, reply, said
-from tests.support.turn_tools import POST, READ, WRITE, MemoryTool
-from tests.support.turn_world import World, answer, approve
+from tests.support.turn.asking import ASKER, asking, question, settled_in
+from tests.support.turn.provider import called, reply, said
+from tests.support.turn.tools import POST, READ, WRITE, MemoryTool
+from tests.support.turn.world import World, answer, approve
 
 if TYPE_CHECKING:
     from app.turn.options import VerifiedAnswer

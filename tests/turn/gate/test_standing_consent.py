@@ -13,9 +13,9 @@ from app.policy.capability import NO_CAPABILITIES, Capability, CapabilitySet
 from app.policy.grants import RememberedGrant, SessionApproval
 from app.turn.ports import DispatchDeny
 from app.turn.result import EndedBy, GrantReplayClear
-from tests.support.turn_provider import called, reply, said
-from tests.support.turn_tools import EGRESS, POST, WRITE, MemoryTool
-from tests.support.turn_world import World, approve
+from tests.support.turn.provider import called, reply, said
+from tests.support.turn.tools import EGRESS, POST, WRITE, MemoryTool
+from tests.support.turn.world import World, approve
 
 SESSION = CoveredBy(kind="session", id="appr_0")
 GRANT = CoveredBy(kind="grant", id="grant_1")

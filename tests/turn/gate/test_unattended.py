@@ -10,9 +10,9 @@ from app.log.calls import CallDeniedUnattended, CallGated, ToolSettled
 from app.turn.options import Identity
 from app.turn.ports import DispatchDeny
 from app.turn.result import EndedBy, UnattendedDenial
-from tests.support.turn_provider import called, reply, said
-from tests.support.turn_tools import EGRESS, MemoryTool
-from tests.support.turn_world import World, approve
+from tests.support.turn.provider import called, reply, said
+from tests.support.turn.tools import EGRESS, MemoryTool
+from tests.support.turn.world import World, approve
 
 
 def one_call(**tool: Any) -> World:

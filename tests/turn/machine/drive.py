@@ -20,9 +20,9 @@ from app.turn.agent import BoundAgent
 from app.turn.options import DelegateDescriptor, RunTurnOptions
 from app.turn.ports import DispatchAllow, DispatchDeny, Fact, ToolOutcome
 from app.turn.run import run_turn
-from tests.support.killed import Killed
-from tests.support.records import run_record
-from tests.support.turn_journal import SteppedClock
+from tests.support.log.killed import Killed
+from tests.support.log.records import run_record
+from tests.support.turn.journal import SteppedClock
 from tests.turn.machine.house import OF_WORKERS, executor
 from tests.turn.machine.runlog import RUN, Death, Moment, RunLog, read_back
 from tests.turn.machine.script import CLERKS, ScriptedModel

@@ -17,7 +17,7 @@ from app.turn.ports import (
     DispatchModify,
     DispatchRedact,
 )
-from tests.support.turn_tools import (
+from tests.support.turn.tools import (
     ANY_OBJECT,
     CONNECTOR,
     EGRESS,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from app.turn.ports import ToolDecision
-    from tests.support.turn_tools import Body
+    from tests.support.turn.tools import Body
 
 GIVES_ACCESS: Final = frozenset({Capability.GRANT_ACCESS})
 WANTS_N: Final = {"type": "object", "required": ["n"]}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from app.log.envelope import Event, NewEvent, placed
 from app.log.payload import WorkerPayload
 from app.service.replay.standing import RUN_EVENTS
-from tests.support.killed import Killed
+from tests.support.log.killed import Killed
 
 if TYPE_CHECKING:
     from collections.abc import Callable

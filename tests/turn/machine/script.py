@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from app.turn.ports import FailureKind, ProviderError
-from tests.support.turn_provider import called, reply, said
+from tests.support.turn.provider import called, reply, said
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator

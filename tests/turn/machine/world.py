@@ -17,7 +17,7 @@ from app.log.runs import (
     TextContent,
 )
 from app.turn.result import EndedBy
-from tests.support.logbook import request
+from tests.support.log.logbook import request
 from tests.turn.machine.drive import Inputs, Recording, Taken, taken
 from tests.turn.machine.history import History
 from tests.turn.machine.house import Policy

@@ -12,9 +12,9 @@ from app.log.runs import StepStarted
 from app.policy.capability import ALL_CAPABILITIES
 from app.policy.taint import Trust
 from app.turn.agent import BoundAgent
-from tests.support.turn_provider import called, reply, said
-from tests.support.turn_tools import EGRESS, READ, MemoryTool
-from tests.support.turn_world import World
+from tests.support.turn.provider import called, reply, said
+from tests.support.turn.tools import EGRESS, READ, MemoryTool
+from tests.support.turn.world import World
 
 HIDDEN = MemoryTool("crm_find", READ, asks=True, advertised=False)
 

@@ -40,9 +40,9 @@ from app.turn.model.reply import (
 from app.turn.model.reply_facts import reply_parts
 from app.turn.ports import FailureKind
 from app.turn.transcript import Transcript
-from tests.support.turn_provider import called, cut, final, reply, said, thought
-from tests.support.turn_tools import MemoryTool
-from tests.support.turn_world import World
+from tests.support.turn.provider import called, cut, final, reply, said, thought
+from tests.support.turn.tools import MemoryTool
+from tests.support.turn.world import World
 
 
 def run_of(*items: StreamItem) -> tuple[AgentRun, bytes]:

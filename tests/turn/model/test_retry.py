@@ -14,10 +14,10 @@ from app.turn.model.retry import backoff_s, retry_wait_s
 from app.turn.ports import FailureKind, ProviderError
 from app.turn.result import EndedBy, MidStreamFailure, TurnFailure
 from app.turn.stream import TextDelta
-from tests.support.turn_journal import KeptStream
-from tests.support.turn_provider import called, cut, final, reply, said, thought
-from tests.support.turn_tools import MemoryTool
-from tests.support.turn_world import World
+from tests.support.turn.journal import KeptStream
+from tests.support.turn.provider import called, cut, final, reply, said, thought
+from tests.support.turn.tools import MemoryTool
+from tests.support.turn.world import World
 
 
 def refused(kind: FailureKind, retry_after: float | None = None) -> list[Exception]:

@@ -10,10 +10,10 @@ import pytest
 from app.log.runs import StepStarted
 from app.turn.limits import STREAM_BOUND
 from app.turn.stream import ReasoningDelta, TextDelta, ToolStarted, TurnStreamEvent
-from tests.support.turn_journal import KeptStream
-from tests.support.turn_provider import called, final, reply, said, thought
-from tests.support.turn_tools import MemoryTool
-from tests.support.turn_world import World, approve, deny
+from tests.support.turn.journal import KeptStream
+from tests.support.turn.provider import called, final, reply, said, thought
+from tests.support.turn.tools import MemoryTool
+from tests.support.turn.world import World, approve, deny
 
 
 class BoundedStream:

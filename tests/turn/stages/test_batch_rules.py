@@ -23,10 +23,10 @@ from app.errors import LeaseLost
 from app.log.calls import MessageAssistant, ToolFailed, ToolSettled, ToolStarted
 from app.turn.ports import DispatchDeny, DispatchModify, ToolInvocation, ToolOutcome
 from app.turn.result import EndedBy
-from tests.support.turn_journal import KeptStream, MemoryJournal
-from tests.support.turn_provider import called, cut, reply, said
-from tests.support.turn_tools import MemoryTool
-from tests.support.turn_world import World, approve, deny
+from tests.support.turn.journal import KeptStream, MemoryJournal
+from tests.support.turn.provider import called, cut, reply, said
+from tests.support.turn.tools import MemoryTool
+from tests.support.turn.world import World, approve, deny
 from tests.turn.execution.test_mutations import Recorder
 
 if TYPE_CHECKING:

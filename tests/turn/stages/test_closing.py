@@ -12,9 +12,9 @@ from app.log.runs import StepDiscarded
 from app.turn.ports import FailureKind, ProviderError
 from app.turn.result import EndedBy
 from app.turn.transcript import TurnSoFar
-from tests.support.turn_provider import called, final, reply, said, thought
-from tests.support.turn_tools import EGRESS, MemoryTool
-from tests.support.turn_world import World
+from tests.support.turn.provider import called, final, reply, said, thought
+from tests.support.turn.tools import EGRESS, MemoryTool
+from tests.support.turn.world import World
 
 if TYPE_CHECKING:
     from app.engine.streaming.items import StreamItem

@@ -6,9 +6,9 @@ from app.engine.agent_run import AgentRun
 from app.engine.messages import ToolResult, UserMessage
 from app.log.calls import CallGated, ToolCompleted, ToolSettled, ToolStarted
 from app.turn.result import EndedBy
-from tests.support.turn_provider import called, reply, said
-from tests.support.turn_tools import CONNECTOR, EGRESS, POST, READ, WRITE, MemoryTool
-from tests.support.turn_world import World, approve, deny
+from tests.support.turn.provider import called, reply, said
+from tests.support.turn.tools import CONNECTOR, EGRESS, POST, READ, WRITE, MemoryTool
+from tests.support.turn.world import World, approve, deny
 
 
 def world_of(*names: str, tools: list[MemoryTool]) -> World:

@@ -17,9 +17,9 @@ from app.log.calls import (
 from app.policy.capability import ALL_CAPABILITIES, NO_CAPABILITIES
 from app.turn.ports import DispatchDeny
 from app.turn.result import EndedBy, TurnResult
-from tests.support.turn_provider import called, reply, said
-from tests.support.turn_tools import EGRESS, POST, READ, WRITE, MemoryTool
-from tests.support.turn_world import World, approve, deny
+from tests.support.turn.provider import called, reply, said
+from tests.support.turn.tools import EGRESS, POST, READ, WRITE, MemoryTool
+from tests.support.turn.world import World, approve, deny
 
 
 async def started(**tool: Any) -> World:

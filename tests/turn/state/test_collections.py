@@ -17,9 +17,9 @@ from app.turn.options import ApprovalDecision, ApprovalOverride, Identity, RunTu
 from app.turn.result import EndedBy
 from app.turn.state.call import OpenCall
 from app.turn.state.ledger import DecisionLedger
-from tests.support.turn_provider import called, reply, said
-from tests.support.turn_tools import POST, MemoryTool
-from tests.support.turn_world import World
+from tests.support.turn.provider import called, reply, said
+from tests.support.turn.tools import POST, MemoryTool
+from tests.support.turn.world import World
 
 # Given as somebody spells them, shown in canonical form.
 GIVEN = Identity("c1", "post", '{"b": 1.0, "a": 2}')

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 import pytest
 
-from tests.support.api_driver import ApiDriver
-from tests.support.api_world import EVERYDAY
-from tests.support.killed import Killed
+from tests.support.api.driver import ApiDriver
+from tests.support.api.world import EVERYDAY
+from tests.support.log.killed import Killed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from app.service.ports.database import Session
     from app.store.database import StoreDatabase
     from app.store.transactions import StoreTransaction
-    from tests.support.api_world import ApiWorld, Person
-    from tests.support.killed import Moment
+    from tests.support.api.world import ApiWorld, Person
+    from tests.support.log.killed import Moment
     from tests.trust.signer import Signer
 
-DESCRIPTION: Final = Path(__file__).parents[2] / "app/api/openapi.json"
+DESCRIPTION: Final = Path(__file__).parents[3] / "app/api/openapi.json"
 _NAME: Final = re.compile(r"\b(?:([a-z]+)_[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f-]{21}|[0-9a-f]{64})\b")
 _EVENTS: Final = """
 SELECT type, run_id, turn_id, step, trust, data FROM events WHERE tenant = $1

@@ -35,9 +35,9 @@ from app.turn.model.reply import answer_executed, answer_settled, replay_reply
 from app.turn.options import ApprovalDecision, ApprovalOverride, RunTurnOptions, VerifiedAnswer
 from app.turn.run import run_turn
 from app.turn.transcript import CallMark, LoggedCall, Note, StoredWorker, Transcript, TurnSoFar
-from tests.support.turn_journal import MemoryJournal, SteppedClock
-from tests.support.turn_provider import PreparedProvider
-from tests.support.turn_tools import MemoryTool, MemoryTools
+from tests.support.turn.journal import MemoryJournal, SteppedClock
+from tests.support.turn.provider import PreparedProvider
+from tests.support.turn.tools import MemoryTool, MemoryTools
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PACKAGES = sysconfig.get_path("purelib")
 PUBLIC_PYTHON = "/usr/bin/python3"  # The one that runs us may lie in somebody's home.
 PROGRAM = """

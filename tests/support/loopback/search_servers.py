@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tests.support.model_servers import Answer, call_piece, chat, chat_piece, claude, sse
+from tests.support.loopback.model_servers import Answer, call_piece, chat, chat_piece, claude, sse
 
 CLAUDE: Final = "anthropic:claude-x"
 GEMINI: Final = "google:gemini-x"

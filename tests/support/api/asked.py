@@ -8,11 +8,11 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from app.log.queries import LogScope
-from tests.support.postgres import Talk, approval_requested, new_id, paused, started
+from tests.support.database.postgres import Talk, approval_requested, new_id, paused, started
 from tests.trust.signer import Signer, compact
 
 if TYPE_CHECKING:
-    from tests.support.api_world import ApiWorld, Person
+    from tests.support.api.world import ApiWorld, Person
 
 _secrets = count(2_000_000)
 NEVER_ISSUED = "appr_01890000-0000-7000-8000-000000000000"

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 from app.turn.options import DelegateDescriptor
 from app.turn.texts import DELEGATE_TO
-from tests.support.turn_provider import PreparedProvider, called
-from tests.support.turn_tools import MemoryTools
+from tests.support.turn.provider import PreparedProvider, called
+from tests.support.turn.tools import MemoryTools
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from app.engine.streaming.items import StreamItem, ToolCallItem
     from app.turn.ports import WorkerScope
-    from tests.support.turn_tools import MemoryTool
+    from tests.support.turn.tools import MemoryTool
 
 
 @dataclass(slots=True)

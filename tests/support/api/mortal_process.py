@@ -1,6 +1,6 @@
 """The command line in a process that kills itself at a request's commit, as `kill -9` would.
 
-    python -m tests.support.mortal_process EVENT MOMENT serve --no-worker
+    python -m tests.support.api.mortal_process EVENT MOMENT serve --no-worker
 
 It dies right before or right after the commit of the first transaction in which a request appends
 an event of that type. Nothing of this is known to `app`.

@@ -42,10 +42,10 @@ from app.trust.jose import sign_jws
 from app.trust.keys import CHANCE_BYTES, SigningKey, derive_signing_key
 from app.turn.clock import LoopClock
 from tests.support.clock import PlayedClock
-from tests.support.house_tools import CountingTools
-from tests.support.played_summaries import PlayedSummaries
-from tests.support.recorded_script import RecordedScript
-from tests.support.seals import SERVICE
+from tests.support.log.seals import SERVICE
+from tests.support.played.recorded_script import RecordedScript
+from tests.support.played.summaries import PlayedSummaries
+from tests.support.service.house_tools import CountingTools
 
 if TYPE_CHECKING:
     from app.log.envelope import Event

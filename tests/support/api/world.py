@@ -43,7 +43,7 @@ from app.tools.mcp.connections import McpConnections
 from app.tools.registry import ToolRegistry
 from app.tools.toolbox import Toolbox
 from app.turn.clock import LoopClock
-from tests.support.seals import SERVICE
+from tests.support.log.seals import SERVICE
 from tests.support.stepped_clock import SteppedClock
 from tests.trust.signer import Signer, compact
 

@@ -20,8 +20,8 @@ from app.service.access.rates import Rates
 from app.service.streams.hold import HoldGate
 from app.service.streams.subscriptions import Subscriptions
 from app.service.streams.use_cases import StreamLimits, Streams
-from tests.support.api_world import EVERYDAY, ISSUER, edge_of
-from tests.support.postgres import Talk
+from tests.support.api.world import EVERYDAY, ISSUER, edge_of
+from tests.support.database.postgres import Talk
 from tests.support.stepped_clock import SteppedClock
 
 if TYPE_CHECKING:

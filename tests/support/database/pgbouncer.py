@@ -11,7 +11,7 @@ from pwd import getpwnam
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qs, urlsplit
 
-from tests.support.external_postgres import ACCOUNT
+from tests.support.database.external_postgres import ACCOUNT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

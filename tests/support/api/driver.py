@@ -22,8 +22,8 @@ from app.tools.http import OutboundHttp
 from app.tools.registry import ToolRegistry
 from app.tools.toolbox import Toolbox
 from tests.support.clock import PlayedClock
-from tests.support.house import Unheld
-from tests.support.seals import SERVICE
+from tests.support.log.seals import SERVICE
+from tests.support.service.house import Unheld
 from tests.trust.signer import Signer
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from app.service.ports.providers import Providers
     from app.tools.sandbox.shell import ShellRunner
-    from tests.support.api_world import ApiWorld, Person
+    from tests.support.api.world import ApiWorld, Person
 
 KEY = Signer.of(7)
 

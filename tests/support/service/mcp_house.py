@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from app.service.agents.mcp_spec import McpServerSpec
 from app.tools.mcp.connections import McpConnections
 from app.turn.clock import LoopClock
-from tests.support.house import PEOPLE, House
-from tests.support.mcp_server import Served, ToolServer, served_tools
+from tests.support.loopback.mcp_server import Served, ToolServer, served_tools
+from tests.support.service.house import PEOPLE, House
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

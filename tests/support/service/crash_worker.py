@@ -1,4 +1,6 @@
-"""A worker process that dies where it is told to: `python -m tests.support.crash_worker DSN HOST`.
+"""A worker process that dies where it is told to.
+
+    python -m tests.support.service.crash_worker DSN HOST
 
 It reads jobs from its standard input, one JSON object a line, and forks for each: the fork opens
 the store, drives the job's conversation with the built-in tools until nothing in it is ready, and
@@ -28,9 +30,9 @@ from app.tools.builtin import builtin_tools
 from app.tools.http import OutboundHttp
 from app.tools.registry import ToolRegistry
 from app.tools.toolbox import Toolbox
-from tests.support.house import Unheld
-from tests.support.killed import DeadlyLeases
-from tests.support.seals import SEAL, SERVICE
+from tests.support.log.killed import DeadlyLeases
+from tests.support.log.seals import SEAL, SERVICE
+from tests.support.service.house import Unheld
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

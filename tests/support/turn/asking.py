@@ -7,8 +7,8 @@ from typing import Any
 
 from app.log.calls import ToolSettled
 from app.turn.agent import BoundAgent
-from tests.support.turn_provider import called, reply, said
-from tests.support.turn_world import World
+from tests.support.turn.provider import called, reply, said
+from tests.support.turn.world import World
 
 ASKER = BoundAgent(name="tester", model="prepared", asks_questions=True)
 OPTIONS: list[dict[str, Any]] = [
