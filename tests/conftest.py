@@ -19,15 +19,15 @@ from hypothesis import settings
 from app.store.open import Store
 from app.store.schema.migrations import migrate
 from app.store.server.embedded import EmbeddedPostgres
-from tests.support.buckets import MOTO, s3_server
-from tests.support.external_postgres import postgres_15
-from tests.support.seals import SEAL
+from tests.support.database.external_postgres import postgres_15
+from tests.support.log.seals import SEAL
+from tests.support.loopback.buckets import MOTO, s3_server
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence
     from pathlib import Path
 
-    from tests.support.buckets import S3
+    from tests.support.loopback.buckets import S3
 
 # The machine may be busy: how long an example takes says nothing.
 settings.register_profile("turngate", max_examples=60, deadline=None)

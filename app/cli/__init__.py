@@ -1,8 +1,17 @@
-"""The command line: `commands` says what there is, and a file beside it does each.
+"""The command line: what there is to do, each in a file. Nothing here decides anything.
 
 There are `turngate serve`, `worker`, `migrate`, `rebuild`, `demo`, `token`, `keys`, `audit`,
 `openapi` and `bench`. What a command needs is imported when it runs, so that printing a token takes
-no web server. Nothing here decides anything.
+no web server. Where to look:
+
+- the door: `commands` says what there is, `configuration` reads the settings for it
+- `turngate serve`: `serving`, with `sockets`, `protocols` and the `greeting`; `turngate worker`:
+  `working`; both hear `signals` and write `logs`
+- `turngate rebuild`: `rebuilding` the projections, `remembering` memory
+- `turngate token`: `issuing`; `turngate keys`: `rotating`
+- `turngate audit`: `auditing`, whose `verdicts` are shown as `visible` text
+- `turngate demo`: `demo` plays `demo_story` as `demo_play` says, in a `demo_place` with a
+  `demo_server` and a `demo_receiver`; `demo_client` is its person, `demo_screen` what is seen
 """
 
 from __future__ import annotations

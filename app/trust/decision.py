@@ -19,7 +19,14 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
 from app.engine.json.arguments import canonical_bytes
 from app.trust import base64url
-from app.trust.documents import FirstVersion, Nonce, UnixSeconds, first_problem, is_canonical
+from app.trust.documents import (
+    SKEW_S,
+    FirstVersion,
+    Nonce,
+    UnixSeconds,
+    first_problem,
+    is_canonical,
+)
 from app.trust.jose import CompactJws, read_signed, verify_jws
 from app.trust.refusal import Refused
 
@@ -32,7 +39,6 @@ Scope = Literal["once", "session"]
 DECISION_TYPE: Final = "turngate-decision+jws"
 DECISION_BYTES: Final = 1 << 20
 LIFETIME_S: Final = 900
-SKEW_S: Final = 60
 # A decision is read when it is posted, when it is stored, and by the turn that it lets go on. What
 # is known of it stays known for the same bytes, and of its signature for the same bytes and key.
 _KEPT_READINGS: Final = 32

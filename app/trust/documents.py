@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 _M = TypeVar("_M", bound=BaseModel)
 
 NONCE_BYTES: Final = 16
+# How far another clock may be ahead of ours: what was signed later than that was not signed yet.
+SKEW_S: Final = 60
 
 
 def _nonce(text: str) -> str:

@@ -16,12 +16,11 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, JsonValue
 from app.engine.json.arguments import canonical_bytes, sha256_hex
 from app.policy.constraints import Constraint, ConstraintOp
 from app.trust import base64url
-from app.trust.documents import FirstVersion, Nonce, UnixSeconds, read_model, read_object
+from app.trust.documents import SKEW_S, FirstVersion, Nonce, UnixSeconds, read_model, read_object
 from app.trust.passkey import Passkey, PasskeyProof, read_proof, verify_proof
 from app.trust.refusal import Refused
 
 CEREMONY_S: Final = 600
-SKEW_S: Final = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

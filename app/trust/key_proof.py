@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from app.trust.documents import UnixSeconds, read_model
+from app.trust.documents import SKEW_S, UnixSeconds, read_model
 from app.trust.jose import CompactJws, read_signed, verify_jws
 from app.trust.refusal import Refused, UnknownKey
 
@@ -25,7 +25,6 @@ PROOF_TYPE: Final = "turngate-key-proof+jws"
 ENDORSEMENT_TYPE: Final = "turngate-key-endorsement+jws"
 STATEMENT_BYTES: Final = 8 * 1024
 LIFETIME_S: Final = 600
-SKEW_S: Final = 60
 
 _Kind = Literal["turngate.key-proof", "turngate.key-endorsement"]
 

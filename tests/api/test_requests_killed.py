@@ -20,19 +20,19 @@ from app.log.catalogue import PAYLOADS
 from app.tools.mcp.connections import McpConnections
 from app.turn.clock import LoopClock
 from tests.api.request_stories import STORIES, a_refusal
-from tests.support.api_world import api_world
+from tests.support.api.killed_requests import DeadlyDatabase, Point, Told, operations
+from tests.support.api.world import api_world
 from tests.support.appenders import BY_REQUESTS, BY_WORKERS
-from tests.support.killed_requests import DeadlyDatabase, Point, Told, operations
-from tests.support.mcp_server import ToolServer, served_tools, tool
+from tests.support.loopback.mcp_server import ToolServer, served_tools, tool
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from app.store.open import Store
     from tests.api.request_stories import Story
-    from tests.support.api_world import ApiWorld
-    from tests.support.killed import Moment
-    from tests.support.mcp_server import Served
+    from tests.support.api.world import ApiWorld
+    from tests.support.log.killed import Moment
+    from tests.support.loopback.mcp_server import Served
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="session"),

@@ -18,8 +18,11 @@ LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
 COMMAND = re.compile(r"`turngate (\w+)")
 # A line of the map of a package within a room: a file, and what is in it.
 ENTRY = re.compile(r"^- `(\w+)`: ", re.MULTILINE)
+# What makes a folder a package, or a command.
+MARKS = {"__init__", "__main__"}
 MAPPED = (
     "api",
+    "cli",
     "engine",
     "log",
     "policy",
@@ -47,7 +50,7 @@ def test_the_map_names_every_room() -> None:
 def test_the_map_of_a_room_names_its_files_and_no_others(name: str) -> None:
     text = ast.get_docstring(tree(APP / name / "__init__.py")) or ""
     rooms_within = {path.parent.name for path in (APP / name).glob("*/__init__.py")}
-    files = {path.stem for path in (APP / name).glob("*.py")} - {"__init__"} | rooms_within
+    files = {path.stem for path in (APP / name).glob("*.py")} - MARKS | rooms_within
     where_to_look = text.partition("Where to look:")[2]
     named = set(re.findall(r"`(\w+)`", where_to_look))
     assert named == files

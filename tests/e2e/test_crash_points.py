@@ -20,9 +20,9 @@ import pytest_asyncio
 
 from app.service.clock import SystemClock
 from tests.e2e.processes import UNMEASURED
-from tests.support.crash_worker import DIED, driver_on
-from tests.support.house import House
-from tests.support.web_server import page, web_server
+from tests.support.loopback.web_server import page, web_server
+from tests.support.service.crash_worker import DIED, driver_on
+from tests.support.service.house import House
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from app.log.records import RunRecord
     from app.store.open import Store
     from tests.support.clock import PlayedClock
-    from tests.support.house import Person
-    from tests.support.killed import Moment
-    from tests.support.web_server import WebServer
+    from tests.support.log.killed import Moment
+    from tests.support.loopback.web_server import WebServer
+    from tests.support.service.house import Person
 
 pytestmark = [pytest.mark.postgres, pytest.mark.e2e, pytest.mark.fault]
 
@@ -133,7 +133,7 @@ async def scene(store: Store, tenant: str, dsn: str) -> AsyncIterator[Scene]:
         host = f"{web.host}:{web.port}"
         worker = await asyncio.create_subprocess_exec(
             *UNMEASURED,
-            *(sys.executable, "-m", "tests.support.crash_worker", dsn, host),
+            *(sys.executable, "-m", "tests.support.service.crash_worker", dsn, host),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             cwd=ROOT,

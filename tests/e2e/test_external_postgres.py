@@ -9,9 +9,9 @@ import pytest
 from app.store.log.rebuild import rebuild
 from app.store.open import Store
 from app.store.schema.migrations import migrate
-from tests.support.external_postgres import OLDEST, postgres_15
-from tests.support.house import House
-from tests.support.seals import SEAL
+from tests.support.database.external_postgres import OLDEST, postgres_15
+from tests.support.log.seals import SEAL
+from tests.support.service.house import House
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

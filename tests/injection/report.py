@@ -20,7 +20,7 @@ from app.store.schema.migrations import migrate
 from app.store.server.whereabouts import running_database
 from tests.injection.corpus import attacks, benign
 from tests.injection.playing import Stage
-from tests.support.seals import SEAL
+from tests.support.log.seals import SEAL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -10,7 +10,7 @@ from app.engine.messages import AssistantMessage, AssistantText, Message, UserMe
 from app.turn.options import RunTurnOptions
 from app.turn.ports import CacheHint, FailureKind, ProviderError
 from app.turn.result import EndedBy, PendingApproval
-from tests.support.turn.journal import SteppedClock
+from tests.support.turn.journal import SleeperClock
 from tests.support.turn.provider import EndlessProvider, called, reply, said
 from tests.support.turn.tools import MemoryTool
 from tests.support.turn.world import World, approve
@@ -157,7 +157,7 @@ def test_the_repr_of_options_shows_no_argument_text() -> None:
 
 
 def test_the_repr_of_options_names_the_kind_of_a_port() -> None:
-    assert "clock=SteppedClock" in repr(RunTurnOptions(clock=SteppedClock()))
+    assert "clock=SleeperClock" in repr(RunTurnOptions(clock=SleeperClock()))
 
 
 async def test_a_turn_without_a_clock_waits_on_the_loops_timer() -> None:

@@ -13,14 +13,14 @@ from urllib.parse import quote
 import pytest
 
 from app.settings import Settings
-from tests.support.api_world import pointers, problem
+from tests.support.api.world import pointers, problem
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
     import httpx
 
-    from tests.support.api_world import ApiWorld, Person
+    from tests.support.api.world import ApiWorld, Person
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

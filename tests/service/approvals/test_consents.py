@@ -9,12 +9,12 @@ import orjson
 import pytest
 
 from app.service.approvals.consents import consents
-from tests.support.turn_tools import MemoryTools
+from tests.support.turn.tools import MemoryTools
 from tests.trust.signer import Signer
 
 if TYPE_CHECKING:
     from app.log.records import ApprovalRecord, RunRecord
-    from tests.support.house import House
+    from tests.support.service.house import House
 
 pytestmark = pytest.mark.postgres
 

@@ -11,8 +11,8 @@ from typing_extensions import override
 
 from app.service.context import compaction, remembering
 from tests.service.context.test_compaction import SOON, TASK, compactions, first_text, reading
-from tests.support.house import House
-from tests.support.played_summaries import PlayedSummaries
+from tests.support.played.summaries import PlayedSummaries
+from tests.support.service.house import House
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

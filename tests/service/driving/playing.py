@@ -14,16 +14,16 @@ from app.policy.taint import Trust
 from app.runctx.shapes import NewArtifact
 from tests.service.deaths import NoSignals, process
 from tests.service.questions.questioning import option
-from tests.support.house import PEOPLE
-from tests.support.killed import DeadlyLeases, Killed, NotedLeases
+from tests.support.log.killed import DeadlyLeases, Killed, NotedLeases
+from tests.support.service.house import PEOPLE
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from app.log.envelope import Event
     from app.log.records import RunRecord
-    from tests.support.house import House, Person
-    from tests.support.killed import Moment
+    from tests.support.log.killed import Moment
+    from tests.support.service.house import House, Person
 
 TELLER = "teller"
 

@@ -24,8 +24,8 @@ from tests.service.driving.twins import is_whole, told
 from tests.service.grants.granting import Holder
 from tests.service.questions.questioning import TWO
 from tests.support.appenders import BY_REQUESTS, BY_WORKERS
-from tests.support.house import House
-from tests.support.played_memory import KeptMemory, OneMemory
+from tests.support.played.memory import KeptMemory, OneMemory
+from tests.support.service.house import House
 
 if TYPE_CHECKING:
     from app.log.records import RunRecord

@@ -12,15 +12,15 @@ from app.log.envelope import NewEvent
 from app.log.runs import TextDelta
 from app.store.open import Store
 from tests.service.deaths import doomed, killed, other
-from tests.support.house import House
-from tests.support.killed import DeadlyLeases, Killed
-from tests.support.seals import SEAL
+from tests.support.log.killed import DeadlyLeases, Killed
+from tests.support.log.seals import SEAL
+from tests.support.service.house import House
 from tests.support.stepped_clock import NOON
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from tests.support.house import Person
+    from tests.support.service.house import Person
 
 pytestmark = [pytest.mark.postgres, pytest.mark.fault]
 

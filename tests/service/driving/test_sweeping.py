@@ -18,13 +18,13 @@ from app.service.driving.supervisor import Supervisor
 from app.service.questions.use_cases import Questions
 from tests.service.driving.twins import told
 from tests.service.questions.questioning import asked
-from tests.support.killed import Killed
-from tests.support.killed_requests import DeadlyDatabase, Point
+from tests.support.api.killed_requests import DeadlyDatabase, Point
+from tests.support.log.killed import Killed
 
 if TYPE_CHECKING:
     from app.service.ports.database import Database
-    from tests.support.house import House
-    from tests.support.killed import Moment
+    from tests.support.log.killed import Moment
+    from tests.support.service.house import House
 
 pytestmark = pytest.mark.postgres
 

@@ -19,13 +19,13 @@ from app.tools.mcp.connections import McpConnections
 from app.turn.clock import LoopClock
 from app.turn.ports import ToolOutcome
 from tests.service.deaths import other
-from tests.support import deaf_server
-from tests.support.deaf_server import deafened
-from tests.support.house import House
-from tests.support.killed import Killed
-from tests.support.killed_requests import DeadlyDatabase, Point
-from tests.support.mcp_house import McpHouse
-from tests.support.mcp_server import ToolServer, served_app, tool
+from tests.support.api.killed_requests import DeadlyDatabase, Point
+from tests.support.log.killed import Killed
+from tests.support.loopback import deaf_server
+from tests.support.loopback.deaf_server import deafened
+from tests.support.loopback.mcp_server import ToolServer, served_app, tool
+from tests.support.service.house import House
+from tests.support.service.mcp_house import McpHouse
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from app.log.envelope import Event
     from app.log.records import RunRecord
     from app.store.open import Store
-    from tests.support.killed import Moment
+    from tests.support.log.killed import Moment
 
 pytestmark = pytest.mark.postgres
 

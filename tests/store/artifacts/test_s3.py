@@ -16,7 +16,7 @@ from app.store.open import open_bucket
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from tests.support.buckets import S3
+    from tests.support.loopback.buckets import S3
 
 
 async def test_an_object_that_is_not_there_is_none_and_is_deleted_without_a_word(s3: S3) -> None:

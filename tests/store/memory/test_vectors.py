@@ -17,8 +17,8 @@ from app.runctx.memory import EmbedderMismatch
 from app.store.memory.vectors import Near, StoreVectors
 from app.store.open import Store
 from app.store.schema.migrations import migrate
-from tests.support.external_postgres import OLDEST, postgres_15
-from tests.support.seals import SEAL
+from tests.support.database.external_postgres import OLDEST, postgres_15
+from tests.support.log.seals import SEAL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

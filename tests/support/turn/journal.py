@@ -54,7 +54,7 @@ class MemoryJournal:
 
 
 @dataclass(slots=True)
-class SteppedClock:
+class SleeperClock:
     """A clock that moves only when somebody sleeps; `slept` are the waits asked for."""
 
     ms: int = 1_000_000

@@ -35,7 +35,7 @@ from app.turn.model.reply import answer_executed, answer_settled, replay_reply
 from app.turn.options import ApprovalDecision, ApprovalOverride, RunTurnOptions, VerifiedAnswer
 from app.turn.run import run_turn
 from app.turn.transcript import CallMark, LoggedCall, Note, StoredWorker, Transcript, TurnSoFar
-from tests.support.turn.journal import MemoryJournal, SteppedClock
+from tests.support.turn.journal import MemoryJournal, SleeperClock
 from tests.support.turn.provider import PreparedProvider
 from tests.support.turn.tools import MemoryTool, MemoryTools
 
@@ -68,7 +68,7 @@ class World:
         self.tools = MemoryTools(*tools)
         self.agent = agent or BoundAgent(name="tester", model="prepared", instructions="Be brief.")
         self.journal = MemoryJournal()
-        self.clock = SteppedClock()
+        self.clock = SleeperClock()
         self.run = AgentRun.new("do it").with_history(tuple(history))
         if self.agent.output_schema is not None:
             self.run.with_output_validation(self.agent.output_schema, 1)

@@ -22,7 +22,7 @@ from app.turn.ports import DispatchAllow, DispatchDeny, Fact, ToolOutcome
 from app.turn.run import run_turn
 from tests.support.log.killed import Killed
 from tests.support.log.records import run_record
-from tests.support.turn.journal import SteppedClock
+from tests.support.turn.journal import SleeperClock
 from tests.turn.machine.house import OF_WORKERS, executor
 from tests.turn.machine.runlog import RUN, Death, Moment, RunLog, read_back
 from tests.turn.machine.script import CLERKS, ScriptedModel
@@ -157,7 +157,7 @@ class _Turn:
             max_steps=MAX_STEPS,
             default_max_steps=1 if self.inputs.off else None,
             escalate_sandbox_denials=self.inputs.policy.escalates_sandbox,
-            clock=SteppedClock(),
+            clock=SleeperClock(),
             **given,
         )
 
