@@ -49,7 +49,8 @@ class OpenTurn:
             return
         if data["outcome"] in _DENIALS:
             self._refused(call, data["result"])
-        elif data["outcome"] == "malformed_arguments":
+        elif call["args"] is None:
+            # Whatever its result says: a reserved name out of use has one of its own.
             self._is_malformed = self._is_own
         elif data["outcome"] == "unknown_tool" and self._is_own and call["tool"] not in RESERVED:
             # The hatch was tried first, if it was on; that it found nothing is no event.

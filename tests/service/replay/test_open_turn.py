@@ -50,6 +50,17 @@ async def test_malformed_steps_are_counted_in_a_row() -> None:
     assert (await so_far(log)).malformed_steps == 0
 
 
+async def test_malformed_arguments_of_a_reserved_name_out_of_use_are_counted_as_well() -> None:
+    """The name is out of use where nobody is present, and its result says that; T22, I21."""
+    log = begun()
+    malformed_step(log)
+    log.step_started()
+    asked, sound = log.reply(malformed_call("q", "ask_question"), tool_call("a"))
+    log.settled(asked, outcome="unknown_tool")
+    log.completed(sound)
+    assert (await so_far(log)).malformed_steps == 2
+
+
 async def test_a_malformed_step_counts_once_however_far_it_got() -> None:
     log = begun()
     log.step_started()
