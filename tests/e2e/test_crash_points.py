@@ -11,15 +11,19 @@ import asyncio
 import json
 import sys
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 import pytest_asyncio
 
+from app.log.catalogue import PAYLOADS
+from app.log.queries import LogScope
 from app.service.clock import SystemClock
 from tests.e2e.processes import UNMEASURED
+from tests.service.driving.twins import is_whole, run_again, told
+from tests.support.appenders import BY_REQUESTS
 from tests.support.loopback.web_server import page, web_server
 from tests.support.service.crash_worker import DIED, driver_on
 from tests.support.service.house import House
@@ -27,7 +31,6 @@ from tests.support.service.house import House
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
 
-    from app.log.envelope import Event
     from app.log.records import RunRecord
     from app.store.open import Store
     from tests.support.clock import PlayedClock
@@ -48,7 +51,8 @@ AFTER_PAUSE = """
     run.resumed tool.started tool.started tool.completed tool.completed step.completed step.started
     text.delta message.assistant step.completed run.completed
 """
-BY_REQUESTS = {"run.created", "message.user", "approval.decided", "approval.resolved"}
+# The clock is the machine's.
+TIMES = {"requested_at", "expires_at", "duration_ms"}
 
 
 @dataclass(frozen=True)
@@ -147,60 +151,13 @@ async def scene(store: Store, tenant: str, dsn: str) -> AsyncIterator[Scene]:
             await worker.wait()
 
 
-@dataclass
-class Story:
-    """What a log tells beyond how often and when things were tried."""
-
-    types: Counter[str] = field(default_factory=Counter)
-    calls: dict[str, str] = field(default_factory=dict)
-    results: dict[str, str] = field(default_factory=dict)
-    replies: list[str] = field(default_factory=list)
-    texts: dict[int, str] = field(default_factory=dict)
-    end: str = ""
-
-
-# How often these come depends on the deaths, or on how fast text was gathered.
-UNCOUNTED = {"run.resumed", "step.discarded", "step.started", "text.delta", "tool.started"}
-
-
-def story(events: Iterable[Event]) -> Story:
-    told, again = Story(), set[str]()
-    for event in events:
-        if event.type == "approval.requested" and event.data["risk"]["outcome_unknown"]:
-            again.add(event.data["id"])
-        if not _is_about(event.data, again) and event.type not in UNCOUNTED:
-            told.types[event.type] += 1
-        _tell(told, event)
-    if again:
-        # The second pause has a checkpoint of its own, which names no approval.
-        told.types["run.checkpointed"] -= 1
-    return told
-
-
-def _tell(told: Story, event: Event) -> None:
-    data, step = event.data, event.step or 0
-    match event.type:
-        case "tool.started":
-            key = data["idempotency_key"].rpartition(":")[2]
-            told.calls[data["call_id"]] = f"{data['args_sha256']} {key}"
-        case "tool.completed" | "tool.failed" | "tool.settled":
-            told.results[data["call_id"]] = str(data.get("result"))
-        case "message.assistant":
-            told.replies.append(str(data["content"]))
-        case "step.discarded":
-            told.texts.pop(step, None)
-        case "text.delta":
-            told.texts[step] = told.texts.get(step, "") + data["text"]
-        case "run.completed":
-            told.end = f"{data['answer']} {data['steps']} {data['usage']}"
-        case _:
-            pass
-
-
-def _is_about(data: dict[str, Any], approvals: set[str]) -> bool:
-    """Whether an event is about asking for one of these approvals and nothing else."""
-    named = {data.get("id"), data.get("approval_id"), *data.get("approvals", ())}
-    return bool(named & approvals)
+async def told_of(house: House, run: RunRecord) -> list[str]:
+    """What the whole log tells; nothing in it but a seal is out of place."""
+    async with house.store.database.session(house.tenant) as session:
+        log = await session.events_of(LogScope(run.conversation_id), tuple(PAYLOADS))
+    assert is_whole(log)
+    assert run_again(log) <= {"files_write"}
+    return told(log, without=TIMES)
 
 
 def effects(web: WebServer) -> list[str]:
@@ -211,15 +168,14 @@ def effects(web: WebServer) -> list[str]:
 async def test_a_run_killed_at_any_event_tells_the_story_of_its_twin(scene: Scene) -> None:
     twin = await scene.play()
     assert twin.status == "completed"
-    wanted = story(await scene.house.events(twin))
+    wanted = await told_of(scene.house, twin)
     by_workers = {t for t in await scene.house.types(twin) if t not in BY_REQUESTS}
     assert by_workers == {*BEFORE_PAUSE.split(), *AFTER_PAUSE.split()}
     for point in points():
         scene.web.seen.clear()
         run = await scene.play(point)
         assert run.status == "completed", point.name
-        found = story(await scene.house.events(run))
-        assert found == wanted, point.name
+        assert await told_of(scene.house, run) == wanted, point.name
         reruns = sum(
             asked.card["risk"]["outcome_unknown"] for asked in await scene.house.asked(run)
         )

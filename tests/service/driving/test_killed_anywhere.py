@@ -20,7 +20,7 @@ from app.log.catalogue import PAYLOADS
 from tests.service.agents.test_escape_hatch import FILLING, HIDDEN, MISS
 from tests.service.driving.delegating import delegate
 from tests.service.driving.playing import TELLER, Point, Story, play, points
-from tests.service.driving.twins import is_whole, told
+from tests.service.driving.twins import is_whole, run_again, told
 from tests.service.grants.granting import Holder
 from tests.service.questions.questioning import TWO
 from tests.support.appenders import BY_REQUESTS, BY_WORKERS
@@ -35,6 +35,8 @@ pytestmark = [pytest.mark.postgres, pytest.mark.fault]
 
 # A fact of no run, which a worker's process hears of beside it: runs/test_late_results.py.
 BESIDE = {"tool.answered_late"}
+# One reads, and one is idempotent.
+HARMLESS = {"read", "stamp"}
 
 
 async def tighten(house: House) -> None:
@@ -154,6 +156,7 @@ async def test_a_run_killed_anywhere_tells_the_story_of_its_twin(
         played = await play(tellers, story, point)
         assert told(played.log) == wanted, point
         assert is_whole(played.log), point
+        assert run_again(played.log) <= HARMLESS, point
         # For each death one attempt more, and one for who orders a call once more.
         assert played.run.attempts <= twin.run.attempts + 2 * len((*story.deaths, point)), point
         assert played.run.answer == twin.run.answer, point

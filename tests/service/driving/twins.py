@@ -9,9 +9,11 @@ may leave this behind and nothing else:
 * an attempt at a model call that was cut off, and the `step.discarded` that takes it back; the next
   attempt of the step counts on
 * a second start of a call whose outcome nobody knows, with the same arguments under the same key;
-  and before it, where the call has an effect, the pause in which somebody orders it once more
+  and before it, where the call has an effect, the pause in which somebody orders it once more, and
+  which the results of other calls do not wait for
 
-How streamed text was gathered is a matter of time, and seals are held by `is_whole`.
+How streamed text was gathered is a matter of time. Seals are held by `is_whole`, and by `run_again`
+that no call with an effect is started a second time without an order.
 """
 
 from __future__ import annotations
@@ -22,12 +24,15 @@ from bisect import bisect
 from collections import Counter
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from app.log.catalogue import TURN_ENDS
+from tests.service.driving.delegating import RESULTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from app.log.envelope import Event
 
@@ -58,8 +63,8 @@ class _Fact:
     private: str
 
     @staticmethod
-    def of(event: Event) -> _Fact:
-        own, private = _OWN.get(event.type, set()), event.private or b""
+    def of(event: Event, without: AbstractSet[str]) -> _Fact:
+        own, private = _OWN.get(event.type, set()) | without, event.private or b""
         data = {member: value for member, value in event.data.items() if member not in own}
         if data.get("sha256") == sha256(private).hexdigest():
             data["sha256"] = "that of its document"
@@ -83,13 +88,23 @@ class _Fact:
         return str(self.data.get("worker")), self.step
 
 
-def told(log: Iterable[Event]) -> list[str]:
-    """A line for each event that no death has left behind."""
-    facts = [_Fact.of(event) for event in log if event.type != "log.sealed"]
+def told(log: Iterable[Event], *, without: AbstractSet[str] = frozenset()) -> list[str]:
+    """A line for each event that no death has left behind, `without` some members of their data."""
+    facts = [_Fact.of(event, without) for event in log if event.type != "log.sealed"]
+    lost = {fact.data["call_id"] for fact in facts if _is_order_anew(fact)}
     driven = _without_orders_anew(facts)
     tried = [fact for fact in driven if not _is_takeover(fact)]
     kept = _without_starts_anew(_without_cut_attempts(tried))
-    return _numbered(_gathered(kept), _continued(driven))
+    return _numbered(_gathered(_in_source_order(kept, lost)), _continued(driven))
+
+
+def run_again(log: Sequence[Event]) -> set[str]:
+    """The tools of calls that were started again without anybody's order."""
+    asked = [event.data for event in log if event.type == "approval.requested"]
+    orders = {card["id"] for card in asked if card["risk"]["outcome_unknown"]}
+    starts = [event.data for event in log if event.type == "tool.started"]
+    anew = [start for start in starts if start["attempt"] > 1]
+    return {one["tool"] for one in anew if (one["covered_by"] or {}).get("id") not in orders}
 
 
 def is_whole(log: Sequence[Event]) -> bool:
@@ -121,12 +136,16 @@ def _without_cut_attempts(facts: Iterable[_Fact]) -> list[_Fact]:
     return kept
 
 
+def _is_order_anew(fact: _Fact) -> bool:
+    return fact.type == "approval.requested" and bool(fact.data["risk"]["outcome_unknown"])
+
+
 def _without_orders_anew(facts: Iterable[_Fact]) -> list[_Fact]:
     kept: list[_Fact] = []
     anew = set[str]()
     for fact in facts:
         data = fact.data
-        if fact.type == "approval.requested" and data["risk"]["outcome_unknown"]:
+        if _is_order_anew(fact):
             anew.add(data["id"])
         elif data.get("approval_id") not in anew:
             named = data.get("approvals", [])
@@ -149,6 +168,16 @@ def _without_starts_anew(facts: Iterable[_Fact]) -> list[_Fact]:
                 continue
         kept.append(fact)
     return kept
+
+
+def _in_source_order(facts: Iterable[_Fact], lost: AbstractSet[str]) -> list[_Fact]:
+    ordered: list[_Fact] = []
+    for is_result, group in groupby(facts, lambda fact: fact.type in RESULTS):
+        batch = [*group]
+        if is_result and any(fact.data["call_id"] in lost for fact in batch):
+            batch.sort(key=lambda fact: str(fact.data["call_id"]))
+        ordered += batch
+    return ordered
 
 
 def _is_takeover(fact: _Fact) -> bool:
