@@ -53,6 +53,8 @@ ASKS_NOT: Final = st.one_of(PLAIN, PLAIN, PLAIN, ASKING)
 # The dial of a reply fails as often: after three retries the turn gives up.
 FAILS: Final = st.sampled_from([0] * 12 + [1, 3, 4])
 
+READS_MAIL: Final = Reply((("inbox", "{}"),))
+
 
 def replies(calls: st.SearchStrategy[tuple[str, str]], most: int) -> st.SearchStrategy[Reply]:
     """One reply with up to `most` calls."""
@@ -61,8 +63,9 @@ def replies(calls: st.SearchStrategy[tuple[str, str]], most: int) -> st.SearchSt
 
 
 def scripts(calls: st.SearchStrategy[tuple[str, str]]) -> st.SearchStrategy[tuple[Reply, ...]]:
-    """What a model plays."""
-    return st.lists(replies(calls, 4), min_size=1, max_size=4).map(tuple)
+    """What a model plays; in half of the runs it has read what strangers wrote before all else."""
+    played = st.lists(replies(calls, 4), min_size=1, max_size=4).map(tuple)
+    return st.one_of(played, played.map(lambda script: (READS_MAIL, *script)))
 
 
 IDENTITIES: Final = st.builds(
@@ -95,11 +98,11 @@ WHICH: Final = st.integers(0, 3)
 VERDICTS: Final = st.sampled_from(["approve", "approve", "approve", "edit", "deny", "expire"])
 EDITS: Final = st.sampled_from(['{"n":3}', '{"n":1}', "{}", '{"m":[2],"n":4}'])
 GRANT: Final = st.sampled_from(get_args(Live))
-Standing = tuple[str, Literal["session", "session covering egress", "ended"] | Live]
+Standing = tuple[str, Literal["session", "wide session", "ended"] | Live]
 STANDING: Final[st.SearchStrategy[Standing]] = st.one_of(
     st.tuples(
         st.sampled_from(["stamp", "send", "share", "post"]),
-        st.sampled_from(["session", "session covering egress", "ended"]),
+        st.sampled_from(["session", "wide session", "ended"]),
     ),
     st.tuples(st.sampled_from(["send", "post"]), GRANT),
 )
@@ -221,8 +224,8 @@ class RunRules(RuleBasedStateMachine):
         match what:
             case "ended":
                 people.sessions.pop(tool, None)
-            case "session" | "session covering egress":
-                covered = NOTHING if what == "session" else GRANTED
+            case "session" | "wide session":
+                covered = NOTHING if what == "session" else GRANTED | GIVES_ACCESS
                 people.sessions[tool] = SessionApproval(covered, f"session_{tool}_{number}")
             case _:
                 people.grants[tool] = Grant(f"grnt_{tool}", GRANTED, what)
