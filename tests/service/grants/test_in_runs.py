@@ -141,6 +141,23 @@ async def test_t104_one_signed_by_another_passkey_serves_nothing(house: House) -
     assert (await ran(house)).status == "paused"
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param("UPDATE grants SET evidence = 'no evidence' WHERE tenant = $1", id="bytes"),
+        pytest.param("UPDATE passkeys SET principal = 'bob' WHERE tenant = $1", id="passkey"),
+    ],
+)
+async def test_t104_one_that_was_tampered_with_in_the_database_serves_nothing(
+    house: House, change: str
+) -> None:
+    """Bytes that cannot be read end no run, and a passkey of somebody else signs for nobody."""
+    await house.agent()
+    await (await Holder.of(house)).grant()
+    await house.store.everyone.pool.execute(change, house.tenant)
+    assert (await ran(house)).status == "paused"
+
+
 async def test_t104_a_tool_that_came_to_need_more_asks_under_the_same_definition(
     house: House,
 ) -> None:

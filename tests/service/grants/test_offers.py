@@ -112,6 +112,20 @@ def test_what_the_approver_made_of_the_call_counts() -> None:
     assert [one.value for one in found.constraints] == [f"{ORDERS}/7"]
 
 
+def test_an_agent_with_exactly_what_taint_takes_is_offered_it() -> None:
+    assert offered(base=POST) is not None
+
+
+@pytest.mark.parametrize(("characters", "is_read"), [(65_536, True), (65_537, False)])
+def test_arguments_of_64_ki_characters_are_read_and_longer_ones_are_not(
+    characters: int, is_read: bool
+) -> None:
+    empty = f'{{"body":"","url":"{ORDERS}"}}'
+    body = "x" * (characters - len(empty))
+    before = empty.replace('""', f'"{body}"')
+    assert (offered(card={"args_canonical": before}) is not None) is is_read
+
+
 @pytest.mark.postgres
 async def test_f121_the_second_call_is_offered_a_grant_under_which_the_third_runs(
     house: House,

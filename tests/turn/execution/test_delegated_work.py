@@ -20,11 +20,11 @@ from app.policy.taint import Trust
 from app.turn.agent import BoundAgent
 from app.turn.ports import FailureKind, ProviderError, StepRefused, ToolInvocation, ToolOutcome
 from app.turn.result import EndedBy
-from tests.support.turn.journal import MemoryJournal
-from tests.support.turn.provider import called, reply, said
-from tests.support.turn.tools import EGRESS, POST, WRITE, MemoryTool
-from tests.support.turn.workers import delegated, worker
-from tests.support.turn.world import World
+from tests.support.turn_journal import MemoryJournal
+from tests.support.turn_provider import called, reply, said
+from tests.support.turn_tools import EGRESS, POST, WRITE, MemoryTool
+from tests.support.turn_workers import SharedInMemory, delegated, worker
+from tests.support.turn_world import World
 
 
 def codes(world: World) -> list[str]:
@@ -205,3 +205,20 @@ async def test_a_worker_s_steps_are_bounded_by_its_own_cap() -> None:
     result = await world.turn(delegate_descriptors=[researcher.descriptor], max_steps=2)
     assert len(researcher.provider.requests) == 4
     assert (result.text, result.steps) == ("ok", 2)
+    # A cap cuts short, and what was said by then is an answer all the same.
+    assert [(record.succeeded, record.error) for record in result.delegate_records] == [
+        (True, None)
+    ]
+
+
+@pytest.mark.parametrize("changed", [{"files": SharedInMemory()}, {"share_in": ("notes",)}])
+async def test_nothing_is_copied_where_there_is_nothing_or_no_way(changed: dict[str, Any]) -> None:
+    """A worker that is shown nothing of its parent's, and a deployment without workspaces."""
+    clerk = worker("clerk", [reply(said("42"))], **changed)
+    world = World([reply(delegated("d1", "clerk")), reply(said("ok"))])
+    result = await world.turn(delegate_descriptors=[clerk.descriptor])
+    assert [(record.succeeded, record.shared_paths) for record in result.delegate_records] == [
+        (True, ())
+    ]
+    if (files := changed.get("files")) is not None:
+        assert files.asked == []

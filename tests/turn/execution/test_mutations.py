@@ -11,6 +11,7 @@ from typing_extensions import override
 
 from app.engine.messages import UserMessage, UserText
 from app.log.calls import CallGated, ToolCompleted, ToolFailed, ToolSettled
+from app.log.payload import WorkerRef
 from app.policy.taint import Trust
 from app.turn.ports import (
     DispatchDeny,
@@ -21,9 +22,10 @@ from app.turn.ports import (
     ToolInvocation,
     ToolOutcome,
 )
-from tests.support.turn.provider import called, reply, said
-from tests.support.turn.tools import MemoryTool
-from tests.support.turn.world import World
+from tests.support.turn_provider import called, reply, said
+from tests.support.turn_tools import MemoryTool
+from tests.support.turn_workers import delegated, worker
+from tests.support.turn_world import World
 
 
 @dataclass(slots=True)
@@ -195,3 +197,15 @@ async def test_t115_a_denial_of_pre_dispatch_asks_nobody() -> None:
     result = await world.turn()
     assert result.pending_approvals == ()
     assert "outside office hours" in world.journal.of(ToolSettled)[0].result
+
+
+async def test_what_a_worker_s_call_is_changed_to_is_recorded_as_the_worker_s() -> None:
+    changed = MemoryTool("post", decision=DispatchModify({"n": 9}, "cap-n"))
+    clerk = worker("clerk", [reply(called("c1", "post", {"n": 1})), reply(said("42"))], changed)
+    world = World([reply(delegated("d1", "clerk")), reply(said("ok"))])
+    recorder = Recorder()
+    await world.turn(delegate_descriptors=[clerk.descriptor], dispatch_recorder=recorder)
+    (mutation,) = recorder.kept
+    assert mutation.worker == WorkerRef(call_id="call_1_1_0", agent="clerk")
+    assert (mutation.turn_id, mutation.mutated) == ("turn_1/call_1_1_0/1", '{"n":9}')
+    assert [call.args_canonical for call in clerk.tools.calls] == [b'{"n":9}']
