@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from app.log.servers import McpServerRecord
-    from tests.support.house import House
+    from tests.support.service.house import House
 
 
 @pytest.mark.parametrize(("seconds", "count"), [(59, 1), (60, 0), (7_776_000, 0), (7_776_001, 1)])

@@ -20,11 +20,11 @@ from app.policy.taint import Trust
 from app.turn.agent import BoundAgent
 from app.turn.ports import FailureKind, ProviderError, StepRefused, ToolInvocation, ToolOutcome
 from app.turn.result import EndedBy
-from tests.support.turn_journal import MemoryJournal
-from tests.support.turn_provider import called, reply, said
-from tests.support.turn_tools import EGRESS, POST, WRITE, MemoryTool
-from tests.support.turn_workers import SharedInMemory, delegated, worker
-from tests.support.turn_world import World
+from tests.support.turn.journal import MemoryJournal
+from tests.support.turn.provider import called, reply, said
+from tests.support.turn.tools import EGRESS, POST, WRITE, MemoryTool
+from tests.support.turn.workers import SharedInMemory, delegated, worker
+from tests.support.turn.world import World
 
 
 def codes(world: World) -> list[str]:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from app.log.calls import ToolSettled, ToolStarted
 from app.turn.result import EndedBy
-from tests.support.turn_provider import called, reply, said
-from tests.support.turn_tools import EGRESS, WRITE, MemoryTool
-from tests.support.turn_workers import delegated, worker
-from tests.support.turn_world import World, approve
+from tests.support.turn.provider import called, reply, said
+from tests.support.turn.tools import EGRESS, WRITE, MemoryTool
+from tests.support.turn.workers import delegated, worker
+from tests.support.turn.world import World, approve
 
 if TYPE_CHECKING:
     from app.turn.options import ApprovalDecision

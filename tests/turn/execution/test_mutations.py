@@ -22,10 +22,10 @@ from app.turn.ports import (
     ToolInvocation,
     ToolOutcome,
 )
-from tests.support.turn_provider import called, reply, said
-from tests.support.turn_tools import MemoryTool
-from tests.support.turn_workers import delegated, worker
-from tests.support.turn_world import World
+from tests.support.turn.provider import called, reply, said
+from tests.support.turn.tools import MemoryTool
+from tests.support.turn.workers import delegated, worker
+from tests.support.turn.world import World
 
 
 @dataclass(slots=True)
