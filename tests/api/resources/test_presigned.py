@@ -10,6 +10,7 @@ import httpx
 import pytest
 import pytest_asyncio
 
+from app.store.artifacts.leftovers import Leftovers
 from app.store.open import Store, open_bucket
 from tests.support.api.world import ApiWorld, api_world, problem
 from tests.support.log.seals import SEAL
@@ -78,7 +79,9 @@ async def test_a_url_is_for_whoever_reads_the_conversation(kept_apart: ApiWorld)
     problem(await alice.get("/v1/artifacts/art_none/presigned"), 404, "not_found")
 
 
-async def test_the_first_answer_is_repeated_without_another_upload(kept_apart: ApiWorld) -> None:
+async def test_what_comes_in_before_a_first_answer_is_repeated_is_let_go(
+    kept_apart: ApiWorld, s3: S3
+) -> None:
     alice = kept_apart.person()
     talk = (await alice.post("/v1/conversations", {})).json()["id"]
     path = f"/v1/artifacts?conversation_id={talk}"
@@ -87,14 +90,19 @@ async def test_the_first_answer_is_repeated_without_another_upload(kept_apart: A
     again = await alice.post(path, b"a,b", **more)
     assert (first.status_code, again.headers["idempotent-replayed"]) == (201, "true")
     assert first.json() == again.json()
+    assert await noted(kept_apart) == 1
+    await Leftovers(kept_apart.store.everyone, s3.bucket().bucket).sweep()
     assert await noted(kept_apart) == 0
+    download = await alice.get(f"/v1/artifacts/{first.json()['id']}/content")
+    assert download.content == b"a,b"
 
 
-async def test_what_is_refused_is_never_brought_to_the_bucket(kept_apart: ApiWorld) -> None:
+async def test_what_is_refused_does_not_stay_in_the_bucket(kept_apart: ApiWorld, s3: S3) -> None:
     alice = kept_apart.person()
     for path in ("/v1/artifacts?conversation_id=conv_none", "/v1/artifacts"):
         answer = await alice.post(path, b"a,b", Content_Type="text/csv")
         assert answer.status_code in {404, 422}
+    await Leftovers(kept_apart.store.everyone, s3.bucket().bucket).sweep()
     assert await noted(kept_apart) == 0
 
 
