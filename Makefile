@@ -89,4 +89,5 @@ lock:
 	cd tests/clients && npm install --package-lock-only --omit-lockfile-registry-resolved
 
 clean:
-	rm -rf .venv .tools .turngate .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage*
+	rm -rf .venv .tools .turngate .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage*
+	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import select
 import signal
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.architecture.sources import ROOT
 from tests.e2e.processes import END_S, Place
 
 pytestmark = pytest.mark.e2e
@@ -34,6 +36,10 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
     return Played(place, done.stdout)
 
 
+# Times, ids, digests and, since text is gathered by time, seqs.
+OF_ITS_RUN = re.compile(
+    r"\d+\.\d\ds|(?<=_)[0-9a-f]{8}(?:-[0-9a-f]{4,12}){4}|[0-9a-f]{64}|(?<=← ) *\d+"
+)
 # What a reader must find, in this order.
 STORY = (
     *("Turngate serves on http://127.0.0.1:", "POST /v1/keys", "PUT /v1/agents/courier"),
@@ -53,6 +59,22 @@ def test_the_story_is_told_in_order(played: Played) -> None:
     for part in STORY:
         at = played.said.find(part, at)
         assert at >= 0, f"{part!r} is missing:\n{played.said}"
+
+
+def spoken(line: str) -> str:
+    """A line without its frame and what is of its run alone; what is cut is a beginning."""
+    return OF_ITS_RUN.sub("*", line.strip(" ─│╭╮╰╯")).rstrip("…")
+
+
+def test_the_readme_shows_what_is_said(played: Played) -> None:
+    readme = (ROOT / "README.md").read_text()
+    shown = readme.partition("shortened:\n")[2].partition("`KEEP=1")[0]
+    said = iter([spoken(line) for line in played.said.splitlines()])
+    for line in filter(None, map(spoken, shown.splitlines())):
+        # `any` goes on where the line before was found, so the order is held as well.
+        assert any(one and (one.startswith(line) or line.startswith(one)) for one in said), line
+    (completed,) = re.findall(r"(\d+) run.completed", shown)
+    assert f"{int(completed) + 1} events" in shown  # Its seal is the last.
 
 
 def test_nothing_is_left_behind(played: Played) -> None:
