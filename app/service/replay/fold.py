@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from app.engine.json.arguments import sha256_hex
 from app.engine.messages import AssistantMessage, ToolCall
 from app.policy.capability import NO_CAPABILITIES
 from app.service.replay.active_time import ActiveTime
@@ -268,17 +269,21 @@ class RunFold:
         call = self.standing.batch.get(call_id)
         if call is None:
             return
-        attempt = event.data["attempt"]
         # This start used up its decision; one asked for from now on is about the next start.
-        started = replace(call, mark=CallMark.STARTED, attempts=attempt, approval_id=None)
+        started = replace(
+            call,
+            mark=CallMark.STARTED,
+            attempts=event.data["attempt"],
+            approval_id=None,
+            started_args=_ran_with(call, event.data["args_sha256"]),
+        )
         decision = self._decided.get(call.approval_id or "")
         if decision is not None:
             override = decision.override or ApprovalOverride()
             self._note(override.injected_context)
-            ran = call.started_args if call.mark is CallMark.STARTED else None
             started = replace(
                 started,
-                started_args=override.modified_args_json or ran,
+                started_args=override.modified_args_json or started.started_args,
                 is_edited=bool(override.modified_args_json) or call.is_edited,
                 sandbox_mode=decision.sandbox_mode,
                 covered=decision.covered or NO_CAPABILITIES,
@@ -303,12 +308,9 @@ class RunFold:
             original_sha256=data["original_sha256"],
             mutated=changed,
         )
-        call = replace(call, mutations=(*call.mutations, recorded))
-        if kind == "input_rewrite":
-            call = replace(call, started_args=changed)
-        else:
+        self.standing.batch[call_id] = replace(call, mutations=(*call.mutations, recorded))
+        if kind == "context_injection":
             self._injected[call_id] = changed
-        self.standing.batch[call_id] = call
 
     def _note(self, text: str) -> None:
         """Keep a note, if there is one, where it belongs: behind the results of the open batch."""
@@ -330,6 +332,17 @@ class RunFold:
             pending = _pending(state.run, call.position)
             answer = answer_settled if event.type == "tool.settled" else answer_executed
             state.run.answer_tool_call(answer(pending, result_text(event)))
+
+
+def _ran_with(call: LoggedCall, args_sha256: str) -> str | None:
+    """The arguments of a start that are not the proposal, unless its decision edited them.
+
+    A rewrite on record may not be what ran: a rule can be changed or dropped before the start.
+    """
+    if call.mark is CallMark.STARTED:
+        return call.started_args
+    rewrites = (one.mutated for one in call.mutations if one.kind == "input_rewrite")
+    return next((text for text in rewrites if sha256_hex(text.encode()) == args_sha256), None)
 
 
 def _pending(run: AgentRun, position: int) -> PendingToolCall:

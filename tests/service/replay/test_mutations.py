@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING
 
 import pytest
@@ -23,6 +24,10 @@ def mutated(log: Logbook, call_id: str, kind: str, private: bytes | None) -> Non
     log.add(event, private=private, step=True)
 
 
+def digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 async def first_call(log: Logbook) -> LoggedCall:
     return (await stands(log)).transcript().open_calls[0]
 
@@ -30,9 +35,34 @@ async def first_call(log: Logbook) -> LoggedCall:
 async def test_a_rewritten_call_that_started_is_known_by_what_ran() -> None:
     log, (first, _) = with_batch()
     mutated(log, first, "input_rewrite", b'{"n":9}')
-    log.tool_started(first)
+    log.tool_started(first, args_sha256=digest('{"n":9}'))
     call = await first_call(log)
     assert (call.started_args, call.is_edited) == ('{"n":9}', False)
+
+
+async def test_a_rewrite_whose_rule_was_dropped_before_the_start_is_not_what_ran() -> None:
+    """A worker process recorded it and was lost; the next one found no such rule."""
+    log, (first, _) = with_batch()
+    mutated(log, first, "input_rewrite", b'{"n":9}')
+    log.tool_started(first, args_sha256=digest("{}"))
+    assert (await first_call(log)).started_args is None
+
+
+async def test_of_two_recorded_rewrites_the_one_that_was_started_is_what_ran() -> None:
+    """Its rule was changed and changed back, and a worker process was lost each time."""
+    log, (first, _) = with_batch()
+    mutated(log, first, "input_rewrite", b'{"n":9}')
+    mutated(log, first, "input_rewrite", b'{"n":8}')
+    log.tool_started(first, args_sha256=digest('{"n":9}'))
+    assert (await first_call(log)).started_args == '{"n":9}'
+
+
+async def test_a_re_run_of_a_rewritten_call_keeps_what_ran() -> None:
+    log, (first, _) = with_batch()
+    mutated(log, first, "input_rewrite", b'{"n":9}')
+    for attempt in (1, 2):
+        log.tool_started(first, attempt, args_sha256=digest('{"n":9}'))
+    assert (await first_call(log)).started_args == '{"n":9}'
 
 
 async def test_what_an_approver_let_run_goes_before_a_rewrite_that_never_ran() -> None:

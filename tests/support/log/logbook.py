@@ -139,12 +139,12 @@ class Logbook:
         )
         self.add(message, private=private, step=True)
 
-    def tool_started(self, call_id: str, attempt: int = 1) -> None:
+    def tool_started(self, call_id: str, attempt: int = 1, *, args_sha256: str = "a" * 64) -> None:
         started = ToolStarted(
             call_id=call_id,
             request_id="call_0_0",
             tool="http_post",
-            args_sha256="a" * 64,
+            args_sha256=args_sha256,
             idempotency_key=f"run_1:{call_id}",
             attempt=attempt,
         )
