@@ -13,7 +13,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import date, time
 from enum import Enum, auto
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 from uuid import UUID
 
 from pydantic import BaseModel
@@ -117,18 +117,18 @@ def _payload_bytes(payload: object) -> bytes:
             return payload.encode(errors="surrogatepass")
         case _:
             try:
-                return compact_json(_sorted(_exact(payload))).encode()
+                return compact_json(_sorted(payload)).encode()
             except (TypeError, ValueError, RecursionError):
                 raise OutputInvalid("/", "is not sound JSON") from None
 
 
-def _exact(value: object) -> object:
-    return value.model_dump(mode="json") if isinstance(value, BaseModel) else value
-
-
 def _sorted(value: object) -> object:
-    if isinstance(value, Mapping):
-        return {key: _sorted(value[key]) for key in sorted(value)}
+    """The value with sorted members; a model has them in its own JSON form, a data class as is."""
+    if isinstance(value, BaseModel):
+        return _sorted(value.model_dump(mode="json"))
+    if (members := _members(value)) is not None:
+        names: list[Any] = list(members)
+        return {name: _sorted(members[name]) for name in sorted(names)}
     if isinstance(value, list | tuple):
         return [_sorted(item) for item in value]
     return value

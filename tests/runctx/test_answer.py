@@ -39,6 +39,17 @@ class Shape(BaseModel):
     at: date
 
 
+class Total(BaseModel):
+    total: int
+    at: date
+
+
+@dataclass
+class Sum:
+    total: int
+    of: object
+
+
 @dataclass(slots=True)
 class Unset:
     here: int = field(init=False)
@@ -127,6 +138,24 @@ def test_c55_a_mapping_is_written_compact_and_sorted() -> None:
     assert goal({"total": 3, "é": {"b": 1, "a": (2,)}}).answer_payload == (
         '{"total":3,"é":{"a":[2],"b":1}}'.encode()
     )
+
+
+@pytest.mark.parametrize(
+    ("payload", "written"),
+    [
+        (Total(total=3, at=date(2026, 11, 29)), b'{"at":"2026-11-29","total":3}'),
+        (Sum(3, [Point(1, (2,))]), b'{"of":[{"x":1,"y":[2]}],"total":3}'),
+        ({"total": 3, "of": Sum(1, None)}, b'{"of":{"of":null,"total":1},"total":3}'),
+        (
+            Sum(3, Total(total=1, at=date(2026, 11, 29))),
+            b'{"of":{"at":"2026-11-29","total":1},"total":3}',
+        ),
+    ],
+)
+def test_c55_models_and_data_classes_are_written_as_mappings_wherever_they_stand(
+    payload: object, written: bytes
+) -> None:
+    assert goal(payload).answer_payload == written
 
 
 @pytest.mark.parametrize(
