@@ -202,6 +202,13 @@ async def test_c82_a_file_too_large_to_go_inline_is_not_read() -> None:
     assert shelf.asked == [("get_ref", "a")]
 
 
+@pytest.mark.parametrize(("size", "disposition"), [(5_242_880, "inline"), (5_242_881, "ref")])
+async def test_c82_the_bound_of_one_file_is_the_last_size_that_goes_inline(
+    size: int, disposition: str
+) -> None:
+    assert (await alone(Shelf(ref("a", size=size)))).disposition == disposition
+
+
 async def test_c82_what_goes_inline_in_all_is_bounded() -> None:
     size = 9 * MIB // 2
     shelf = Shelf(*(ref(one, size=size) for one in "abcde"), content=b"x" * size)
