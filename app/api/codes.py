@@ -46,7 +46,7 @@ ANSWERS: Final[dict[str, Answer]] = {
     "agent.changed": Answer(412, "The agent has changed"),
     "body.too_large": Answer(413, "The body is too large"),
     "artifact.too_large": Answer(413, "The file is too large"),
-    "body.media_type": Answer(415, "The body must be JSON"),
+    "body.media_type": Answer(415, "The body is of a type that is not taken"),
     "artifact.range": Answer(416, "The file has no such part"),
     "stream.after": Answer(422, "The log does not reach that far"),
     "request.invalid": Answer(422, "The request is malformed"),
