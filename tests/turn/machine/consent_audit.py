@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from app.log.calls import CallGated, PolicyRechecked, ToolStarted
+from app.log.calls import CallGated, DispatchMutated, PolicyRechecked, ToolStarted
 from app.log.runs import StepStarted
 from tests.turn.machine.audit import Audited, digest, holds
 from tests.turn.machine.drive import Recording
@@ -142,11 +142,11 @@ class ConsentAudit(Audited):
                 yield at, at.payload
 
     def _rewritten(self, call: Call, at: At) -> str | None:
-        """What the house has made of the arguments before that start."""
-        for mutation, works, stood, _ in self.world.drives[at.drive].taken.recorded:
-            is_of_it = (mutation.call_id, mutation.kind) == (call.call_id, "input_rewrite")
-            if works and is_of_it and stood <= at.index:
-                return mutation.mutated
+        """What the house has made of the arguments before that start, if it let it run by that."""
+        gated = [one.payload for one in call.of(CallGated, at.drive)]
+        if any(isinstance(one, CallGated) and one.outcome == "modify" for one in gated):
+            kept = [one.index for one in call.of(DispatchMutated) if one.index < at.index]
+            return (self.world.events[kept[-1]].private or b"").decode()
         return None
 
     @holds
@@ -193,7 +193,6 @@ class ConsentAudit(Audited):
     def a_mutation_is_recorded_before_it_applies(self) -> None:
         """I13: where recording fails, the model sees neither version."""
         for drove in self.latest():
-            mutated = Counter[str]()
             for mutation, works, stood, runs in drove.taken.recorded:
                 ran = [call.call_id for call, _ in drove.taken.runs]
                 before = ran[:runs]
@@ -201,24 +200,26 @@ class ConsentAudit(Audited):
                 assert (mutation.call_id in before) == is_of_result
                 assert works or is_of_result or mutation.call_id not in ran
                 assert drove.began <= stood
-                mutated[mutation.call_id] += works
             if drove.inputs.recording is Recording.ABSENT:
                 assert not drove.taken.recorded
-            self._applied(drove, mutated)
+            self._applied(drove)
 
-    def _applied(self, drove: Drive, mutated: Counter[str]) -> None:
+    def _applied(self, drove: Drive) -> None:
+        """A lost process may have recorded what another applies."""
         number = len(self.world.drives) - 1
-        for call, at, start in self.world.history.started():
-            known = TOOLS[call.tool]
-            if at.drive != number or start.covered_by is not None or start.attempt > 1:
-                continue
-            if drove.there.records and known.rewrites is not None and call.of(CallGated, number):
-                assert mutated[call.call_id], "a call was let through before it was rewritten"
+        for call, at, _ in self.world.history.started():
+            for gate in call.of(CallGated, number):
+                said = getattr(gate.payload, "outcome", "")
+                if at.drive == number and said in {"modify", "inject_context"}:
+                    assert self._is_recorded(call, at), "a call ran before its change was recorded"
         for call, at in self.stated_in(number):
             if call.tool in TOOLS and TOOLS[call.tool].redacts and drove.there.records:
                 assert f"result of {call.call_id}" not in at.payload.model_dump_json()
                 if TOOLS[call.tool].redacts in at.payload.model_dump_json():
-                    assert mutated[call.call_id], "a result was redacted and nobody recorded it"
+                    assert self._is_recorded(call, at), "a redaction was not recorded"
+
+    def _is_recorded(self, call: Call, at: At) -> bool:
+        return any(one.index < at.index for one in call.of(DispatchMutated))
 
     @holds
     def tightening_wins_and_loosening_is_never_retroactive(self) -> None:
