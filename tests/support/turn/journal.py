@@ -20,6 +20,7 @@ class MemoryJournal:
 
     commits: list[tuple[Fact, ...]] = field(default_factory=list)
     kept: dict[str, str] = field(default_factory=dict)
+    kept_as: list[Trust] = field(default_factory=list)
     keeps_artifacts: bool = True
     messages: int = 0
 
@@ -36,6 +37,7 @@ class MemoryJournal:
 
     async def keep_result(self, call_id: str, text: str, *, trust: Trust) -> str | None:
         self.kept[call_id] = text
+        self.kept_as.append(trust)
         return f"art_{call_id}" if self.keeps_artifacts else None
 
     @property

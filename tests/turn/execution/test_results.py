@@ -146,6 +146,25 @@ async def test_t19_a_long_result_is_cut_between_characters_and_kept_whole(keeps:
         assert completed.artifact_id is None
 
 
+async def test_c146_what_a_tainted_run_keeps_is_untrusted_whatever_its_tool_read() -> None:
+    """Else whoever reads the file later would take a stranger's words for a sound tool's."""
+
+    async def page(call: ToolInvocation) -> ToolOutcome:
+        return ToolOutcome(text="x", trust=Trust.QUARANTINED_CONTENT)
+
+    async def long(call: ToolInvocation) -> ToolOutcome:
+        return ToolOutcome(text="x" * 70_000)
+
+    calls = [called("c1", "long", {}), called("c2", "page", {}), called("c3", "long", {})]
+    world = World(
+        [*map(reply, calls), reply(said("ok"))],
+        MemoryTool("page", body=page),
+        MemoryTool("long", body=long),
+    )
+    await world.turn()
+    assert world.journal.kept_as == [Trust.UNSPECIFIED, Trust.QUARANTINED_CONTENT]
+
+
 async def test_t19_the_cut_never_splits_a_character() -> None:
     world = World([reply(called("c1", "read", {})), reply(said("ok"))], answers("é" * 40_000))
     await world.turn()
