@@ -75,7 +75,7 @@ class Mourner:
         return document
 
     async def goes_on(self, path: str) -> None:
-        """Wait for what the worker makes of the request, of which only the queue told it."""
+        """Wait for what the worker makes of the request, of which no process told it."""
         run = (await self.runs())[0]["id"]
         await (self.who.waiting(run) if path == "/v1/runs" else self.who.ended(run))
 
