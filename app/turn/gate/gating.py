@@ -100,6 +100,10 @@ async def gate(ctx: TurnCtx, call: OpenCall, args: Arguments) -> Gated:
     grant = _grant(ctx, call.tool, _to_run(args, mutation), required=required)
     granted = _granted_under(ctx, grant)
     outcome = decide(required, granted, call_policy=policy, tool_name=call.tool)
+    cleared = (required - ctx.granted) & granted
+    # A call that starts by a grant has it looked up at its start; one that asks has it here.
+    if grant and cleared and isinstance(outcome, Escalate) and await has_ended(ctx, grant):
+        return await gate(ctx, call, args)
     return Gated(
         call=call,
         outcome=outcome,
@@ -108,7 +112,7 @@ async def gate(ctx: TurnCtx, call: OpenCall, args: Arguments) -> Gated:
         missing=required - granted,
         requires_human=policy.requires_human,
         sandbox_escalation=policy.sandbox_escalation,
-        replay=_replay(call, outcome, grant, cleared=(required - ctx.granted) & granted),
+        replay=_replay(call, outcome, grant, cleared=cleared),
         mutation=mutation if isinstance(outcome, Modify | InjectContext) else None,
     )
 
@@ -213,16 +217,16 @@ def _replay(
     )
 
 
-async def has_ended(ctx: TurnCtx, replay: GrantReplayClear) -> bool:
-    """Whether the grant of a call that is about to run serves no more; it is remembered if so.
+async def has_ended(ctx: TurnCtx, grant: RememberedGrant | GrantReplayClear) -> bool:
+    """Whether a grant that was read when the turn began serves no more; it is remembered if so.
 
     A turn may last long after its grants were read: what is taken back meanwhile counts, and so
     does the end of a grant's time. A register that cannot answer ends the turn, not the rule.
     """
     register = ctx.options.grant_register
-    if register is None or await register.is_live(replay.grant_ref):
+    if register is None or await register.is_live(grant.grant_ref):
         return False
-    ctx.ended_grants.add(replay.grant_ref)
+    ctx.ended_grants.add(grant.grant_ref)
     return True
 
 

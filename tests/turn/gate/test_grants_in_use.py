@@ -9,7 +9,7 @@ import pytest
 
 from app.log.calls import GrantReplayed, ToolStarted
 from app.policy.constraints import Constraint
-from app.policy.grants import RememberedGrant
+from app.policy.grants import RememberedGrant, SessionApproval
 from app.turn.ports import DispatchModify, ToolInvocation, ToolOutcome
 from app.turn.result import EndedBy
 from tests.support.turn.provider import called, reply, said
@@ -155,6 +155,26 @@ async def test_siblings_of_a_call_that_lost_its_grant_wait_with_it() -> None:
     )
     result = await tainted(world, a_grant(), grant_register=Register(ended={"grant_1"}))
     assert (result.ended_by, world.tools.ran) == (EndedBy.PAUSE, ["read"])
+
+
+async def test_a_grant_taken_back_shortens_no_card() -> None:
+    """I24: what it covered is missing again, though the call would have asked with it too."""
+    world, register = calls(OURS), Register(ended={"egress"})
+    result = await tainted(world, a_grant("egress", covered=EGRESS), grant_register=register)
+    assert [one.missing for one in result.pending_approvals] == [POST]
+    assert register.asked == ["egress"]
+
+
+@pytest.mark.parametrize(("ended", "runs"), [(set(), True), ({"grant_1"}, False)])
+async def test_a_session_approval_adds_nothing_to_a_grant_that_was_taken_back(
+    ended: set[str], runs: bool
+) -> None:
+    """A session's consent for the ordinary rule alone serves only what nothing is missing for."""
+    world = calls(OURS)
+    world.tools.by_name["post"] = MemoryTool("post", POST, asks=True, cacheable=True)
+    session = {"post": SessionApproval(frozenset(), "appr_0")}
+    await tainted(world, a_grant(), grant_register=Register(ended), session_approved_tools=session)
+    assert world.tools.ran == (["post"] if runs else [])
 
 
 async def test_nobody_is_asked_about_grants_that_change_no_verdict() -> None:
