@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import TYPE_CHECKING
 
 from app.engine.messages import (
@@ -235,7 +235,12 @@ class CallsAudit(Audited):
 
     @holds
     def results_stand_in_source_order(self) -> None:
-        """I22: whatever came back first."""
+        """I22: in the log and before the model, whatever came back first."""
+        for thread in self.world.history.threads.values():
+            for batch in thread.batches:
+                for one, later in combinations(batch, 2):
+                    if _ran_together(one, later):
+                        assert one.results[0].index < later.results[0].index
         for drove in self.latest():
             for model in ("scripted", "small"):
                 asked = [one for one in drove.taken.requests if one.model == model]
@@ -259,6 +264,17 @@ class CallsAudit(Audited):
                     text = at.payload.error
                 return call.tool, _value(str(text))
         return call.tool, None
+
+
+def _ran_together(*calls: Call) -> bool:
+    """Whether, in one drive, each of them had been started before any had its result."""
+    begun = [at for call in calls for at in (*call.of(ToolStarted), *call.of(DelegateStarted))[-1:]]
+    ended = [at for call in calls for at in call.results]
+    return (
+        len(begun) == len(ended) == len(calls)
+        and len({at.drive for at in (*begun, *ended)}) == 1
+        and max(at.index for at in begun) < min(at.index for at in ended)
+    )
 
 
 def _batches(messages: Sequence[Message]) -> Iterator[list[tuple[str, object]]]:

@@ -41,7 +41,9 @@ SOUND: Final = st.sampled_from([*CANONICAL])
 TEXTS: Final = st.one_of(SOUND, SOUND, SOUND, st.sampled_from(MALFORMED))
 # Ids and arguments repeat, some arguments are malformed, two tools are nobody's. What lets content
 # in and what sends some out come more often, for without both no taint shows.
-NAMES: Final = st.sampled_from([*TOOLS, *["inbox", "send", "post"] * 3, "stamp", "nope", HANDOFF])
+NAMES: Final = st.sampled_from(
+    [*TOOLS, *["inbox", "send", "post"] * 3, *["share", "stamp"] * 2, "nope", HANDOFF]
+)
 PLAIN: Final = st.tuples(NAMES, TEXTS)
 ASKING: Final = st.tuples(
     st.just(ASK), st.sampled_from([*GOOD_QUESTIONS * 3, *BAD_QUESTIONS, MALFORMED[0]])
@@ -57,15 +59,21 @@ READS_MAIL: Final = Reply((("inbox", "{}"),))
 
 
 def replies(calls: st.SearchStrategy[tuple[str, str]], most: int) -> st.SearchStrategy[Reply]:
-    """One reply with up to `most` calls."""
+    """One reply with up to `most` calls; in every third one the last of them stands twice."""
     batch = st.lists(calls, min_size=1, max_size=most).map(tuple)
-    return st.builds(Reply, batch, FAILS)
+    twice = batch.map(lambda calls: (*calls[:-1], *calls[-1:] * 2))
+    return st.builds(Reply, st.one_of(batch, batch, twice), FAILS)
 
 
 def scripts(calls: st.SearchStrategy[tuple[str, str]]) -> st.SearchStrategy[tuple[Reply, ...]]:
-    """What a model plays; in half of the runs it has read what strangers wrote before all else."""
+    """What a model plays; in some runs it has read what strangers wrote before all else.
+
+    In others it says once more what it said first, so that a decision meets an equal call.
+    """
     played = st.lists(replies(calls, 4), min_size=1, max_size=4).map(tuple)
-    return st.one_of(played, played.map(lambda script: (READS_MAIL, *script)))
+    after_mail = played.map(lambda script: (READS_MAIL, *script))
+    again = played.map(lambda script: (*script, script[0]))
+    return st.one_of(played, after_mail, after_mail, again)
 
 
 IDENTITIES: Final = st.builds(
@@ -169,6 +177,8 @@ class RunRules(RuleBasedStateMachine):
         self.world.recording = data.draw(st.sampled_from(Recording))
         state: Live = data.draw(GRANT)
         self.world.people.grants["send"] = Grant("grnt_0", GRANTED, state)
+        for consent in data.draw(st.lists(STANDING, max_size=2)):
+            self.consent_for_longer(consent)
         self.is_news = True
 
     @precondition(lambda self: self.world.is_over)
