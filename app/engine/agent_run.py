@@ -17,14 +17,14 @@ Pull one command, perform it, feed the outcome to the one method that takes it, 
 - A method called out of turn raises `ProtocolViolation` and changes nothing. A failure of the run
   is raised once, and the run is then `failed` for good.
 - A run is one immutable `RunRecord`; each method puts the next record in its place. What a caller
-  gets is shared with the run and cannot be changed (`json_text`), so nothing needs copying.
+  gets is shared with the run and cannot be changed (`json.text`), so nothing needs copying.
 - `dump` at any time and `load` gives an equal run that drives the same, except that a model call
   which was out when the run was dumped is asked for again.
 - A wrong argument is a `ValueError`, before the state is looked at.
 
 Inside the machine one model call and the handling of its answer is a *turn*; the rest of Turngate
-says *step* (agent-run.md 1). The states and who moves between them are in `run_record`, `advance`,
-`model_turn`, `streamed_turn`, `tool_batch` and `accepted_turn`.
+says *step* (agent-run.md 1). The states are in `machine.record`, and who moves between them is in
+`advance`, `model_turn`, `streamed_turn`, `tool_batch` and `accepted_turn` beside it.
 """
 
 from __future__ import annotations

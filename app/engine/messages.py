@@ -2,7 +2,7 @@
 
 Nothing here decides anything; who may call what is `turn_policy`, what happens next `agent_run`.
 
-- Every value is frozen and may be shared. JSON inside a value is frozen as well (`json_text`).
+- Every value is frozen and may be shared. JSON inside a value is frozen as well (`json.text`).
 - `ToolCall.from_wire` is the only way from a provider's call to ours: it supplies a missing id and
   keeps arguments that are not a JSON object as the text that was sent.
 - `ToolCall.provider` serves the replay to the provider. It is never compared.

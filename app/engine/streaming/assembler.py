@@ -9,8 +9,8 @@ How to drive it:
 4. At the end of the stream: `finish`. Its turn goes into `run.streamed_turn`.
 
 `ingest` runs once per token: text is collected in a list and joined when somebody asks. Reasoning
-is `assembler_reasoning`, calls are `assembler_calls`, the stored form `assembler_document`. A
-method that raises has changed nothing.
+is `reasoning`, calls are `calls`, the stored form is `stored`. A method that raises has changed
+nothing.
 """
 
 from __future__ import annotations
