@@ -232,6 +232,15 @@ async def test_t90_what_is_folded_taints_still(house: House) -> None:
     assert "mutate-external" in asked.card["missing_capabilities"]
 
 
+async def test_a_summary_that_merges_an_untrusted_one_is_untrusted(house: House) -> None:
+    """C176: nothing that the second one folds by itself is."""
+    alice = await house.person()
+    await house.agent(**SOON)
+    house.script.program = f"call fetch {{}}\n---\n{reading(8)}"
+    first, second = await compactions(house, await house.drive(await alice.run(TASK)))
+    assert (first.trust, second.trust) == (Trust.QUARANTINED_CONTENT,) * 2
+
+
 async def test_what_is_folded_of_a_clean_history_is_clean(house: House) -> None:
     alice = await house.person()
     await house.agent(**SOON)

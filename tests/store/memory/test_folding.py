@@ -58,6 +58,16 @@ class Gated:
         return "so far"
 
 
+AGED = "UPDATE memory_state SET claimed_at = now() - interval '61 s' WHERE tenant = $1"
+
+
+async def until_asked(gated: Gated, who: Identity) -> None:
+    """Returns once the summariser has the session's turns, and waits."""
+    async with asyncio.timeout(20):
+        while who not in gated.asked:  # noqa: ASYNC110 - nobody tells that they are asked
+            await asyncio.sleep(0)
+
+
 def folded_by(store: Store, gated: Gated, **times: float) -> Folding:
     wanted = FoldTimes(**{"tick_s": 3600, **times})
     return Folding(store.pool, store.everyone, lambda _: gated, wanted)
@@ -189,3 +199,39 @@ def test_the_times_are_those_of_the_specification() -> None:
     times = FoldTimes()
     assert (times.claim_s, times.call_s, times.tick_s, WAIT_S) == (60.0, 20.0, 10.0, 5.0)
     assert RANGES_AT_ONCE == 8
+
+
+async def test_whoever_comes_too_late_folds_no_later_range_as_its_own(
+    store: Store, tenant: str
+) -> None:
+    """C111: another took the claim over and folded; now the next range waits."""
+    late, other = Gated(), Gated()
+    memory = await backlog(store, folded_by(store, late), tenant, "a")
+    who = Identity(tenant, "alice", f"{tenant}-a")
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(folded_by(store, late).look())
+        await until_asked(late, who)
+        await store.everyone.pool.execute(AGED, tenant)
+        other.gate.set()
+        await folded_by(store, other).look()
+        late.gate.set()
+    assert (await memory.export_state(who)).pending == [SpilledRange(2, 2)]
+
+
+async def test_a_range_that_is_dropped_while_it_is_folded_takes_no_other_s_place(
+    store: Store, tenant: str
+) -> None:
+    """C106: with room for two ranges, a third drops the one that somebody is at."""
+    late = Gated()
+    await backlog(store, folded_by(store, late), tenant, "a")
+    who = Identity(tenant, "alice", f"{tenant}-a")
+    folding, narrow = folded_by(store, late), replace(SETTINGS, recovery_backlog_max=2)
+    memory = RollingMemory(store.pool, narrow, folding=folding, model="script", wait_s=0)
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(folding.look())
+        await until_asked(late, who)
+        await memory.add_turn(who, said(7))
+        late.gate.set()
+    left = await memory.export_state(who)
+    assert (left.summary, left.folded_through) == ("before", 1)
+    assert left.pending == [SpilledRange(2, 2), SpilledRange(3, 3)]
