@@ -12,7 +12,6 @@ from app.log.calls import (
     CallGated,
     DelegateStarted,
     MessageAssistant,
-    PolicyRechecked,
     ToolCompleted,
     ToolFailed,
     ToolSettled,
@@ -174,7 +173,3 @@ class History:
             for at in call.stated:
                 if isinstance(at.payload, CallGated):
                     yield call, at, at.payload
-
-    def rechecked(self, call: Call) -> bool:
-        """Whether policy was seen to have been tightened over the call."""
-        return bool(call.of(PolicyRechecked))

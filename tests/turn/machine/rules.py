@@ -68,20 +68,23 @@ def replies(calls: st.SearchStrategy[tuple[str, str]], most: int) -> st.SearchSt
 def scripts(calls: st.SearchStrategy[tuple[str, str]]) -> st.SearchStrategy[tuple[Reply, ...]]:
     """What a model plays; in some runs it has read what strangers wrote before all else.
 
-    In others it says once more what it said first, so that a decision meets an equal call.
+    In others it says once more what it said first, so that a decision meets an equal call, or says
+    one thing for ever.
     """
     played = st.lists(replies(calls, 4), min_size=1, max_size=4).map(tuple)
     after_mail = played.map(lambda script: (READS_MAIL, *script))
     again = played.map(lambda script: (*script, script[0]))
-    return st.one_of(played, after_mail, after_mail, again)
+    insisting = replies(calls, 1).map(lambda reply: (reply,) * 6)
+    return st.one_of(played, after_mail, after_mail, again, insisting)
 
 
-IDENTITIES: Final = st.builds(
-    Identity, st.just("c1"), st.sampled_from(["post", "share", "write", "hidden"]), SOUND
-)
-ADVANCE: Final = st.frozensets(
-    st.builds(lambda one: replace(one, args_json=CANONICAL[one.args_json]), IDENTITIES), max_size=1
-)
+def in_advance(*tools: str) -> st.SearchStrategy[frozenset[Identity]]:
+    """At most one tuple about a call of one of these tools, from before the run began."""
+    args = st.sampled_from([*CANONICAL.values()])
+    identity = st.builds(Identity, st.just("c1"), st.sampled_from(tools), args)
+    return st.frozensets(identity, max_size=1)
+
+
 ALONE: Final = st.builds(
     Kind,
     scripts(ASKS_NOT),
@@ -89,7 +92,8 @@ ALONE: Final = st.builds(
     unattended=st.sampled_from([False, False, True]),
     checkpoints=st.booleans(),
     forwarded=st.booleans(),
-    approved=ADVANCE,
+    approved=in_advance("post", "share", "write", "hidden"),
+    denied=in_advance("send", "stamp", "tidy"),
 )
 STAFFED: Final = st.builds(
     Kind,
@@ -179,6 +183,8 @@ class RunRules(RuleBasedStateMachine):
         self.world.people.grants["send"] = Grant("grnt_0", GRANTED, state)
         for consent in data.draw(st.lists(STANDING, max_size=2)):
             self.consent_for_longer(consent)
+        for change in data.draw(st.lists(CHANGES, max_size=2)):
+            self.change_the_policy(change)
         self.is_news = True
 
     @precondition(lambda self: self.world.is_over)
@@ -248,6 +254,13 @@ class RunRules(RuleBasedStateMachine):
     @rule(change=CHANGES)
     def change_the_policy(self, change: Callable[[Policy], Policy]) -> None:
         self.world.policy = change(self.world.policy)
+
+    @precondition(lambda self: self.undecided())
+    @rule(which=WHICH, how=st.sampled_from(["vetoed", "grown"]))
+    def tighten_what_is_asked_about(self, which: int, how: str) -> None:
+        """The policy changes while the card lies before somebody."""
+        tool = self.card(which).pending.tool_name
+        self.world.policy = tightened(how, tool)(self.world.policy)
 
     @precondition(lambda self: self.world.recording is not Recording.ABSENT)
     @rule(recording=st.sampled_from([Recording.WORKS, Recording.FAILS, Recording.RAISES]))

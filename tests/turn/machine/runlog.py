@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from app.log.envelope import Event, NewEvent, placed
 from app.log.payload import WorkerPayload
@@ -100,8 +100,3 @@ def read_back(events: list[NewEvent], known: list[Event]) -> list[Event]:
     for seq, new in enumerate(events[len(known) :], start=len(known) + 1):
         known.append(placed(new, conversation_id=CONVERSATION, seq=seq, at=_AT))
     return [event for event in known if event.type in RUN_EVENTS]
-
-
-def of(events: list[NewEvent], *kinds: type[Any]) -> list[Any]:
-    """The payloads of these kinds, in order."""
-    return [event.payload for event in events if isinstance(event.payload, kinds)]

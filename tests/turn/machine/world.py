@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from app.log.approvals import ApprovalResolved, QuestionAsked
-from app.log.calls import ToolStarted
 from app.log.runs import (
     MessageUser,
     RunCheckpointed,
@@ -276,8 +275,3 @@ class World:
             expires_at=None,
         )
         self.events.append(own(asked, turn_id=turn_id))
-
-    @property
-    def starts(self) -> list[ToolStarted]:
-        """Every start in the log, in order."""
-        return [one.payload for one in self.events if isinstance(one.payload, ToolStarted)]
