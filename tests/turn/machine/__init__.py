@@ -10,4 +10,5 @@
 - `history`: the log as an auditor reads it, call by call
 - `rules`: what a machine may do to a run
 - `calls_audit`, `consent_audit`, `limits_audit`: one method for each invariant
+- `machines`: the two machines, and how long each lives
 """
