@@ -1,6 +1,7 @@
 """The Markdown of a SKILL.md in pieces, cut before each second-level heading. Pure.
 
 The pieces in file order are the text, to the letter. A heading inside a code fence cuts nothing.
+Lines end where CommonMark ends them: a form feed or U+2028 is a character like any other.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+_LINE: Final = re.compile(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+")
 _HEADING: Final = re.compile(r" {0,3}##(?![^ \t])")
 _FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})(.*)$")
 
@@ -25,7 +27,7 @@ def sections(text: str) -> list[Section]:
     """The pieces, none of them blank but where all is; blank lines belong to what follows."""
     found: list[Section] = []
     title, piece, fence = "", "", ""
-    for line in text.splitlines(keepends=True):
+    for line in _LINE.findall(text):
         bare = line.rstrip("\r\n")
         heading = None if fence else _HEADING.match(bare)
         if heading is not None:
@@ -52,5 +54,5 @@ def _fence_after(fence: str, line: str) -> str:
         return fence
     if not fence:
         return "" if mark[1][0] == "`" and "`" in mark[2] else mark[1]
-    closes = mark[1].startswith(fence) and not mark[2].strip()
+    closes = mark[1].startswith(fence) and not mark[2].strip(" \t")
     return "" if closes else fence

@@ -42,7 +42,18 @@ def test_blank_lines_belong_to_what_follows() -> None:
     assert [one.text for one in sections("\n\n## A\nx\n")] == ["\n\n## A\nx\n"]
 
 
-@given(some.text(alphabet="#`~ \n\r\tab", max_size=80))
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_a_line_ends_as_it_does_in_markdown(end: str) -> None:
+    assert [one.title for one in sections(f"a{end}## A{end}b{end}")] == ["", "A"]
+
+
+@pytest.mark.parametrize("letter", ["\v", "\f", "\x1c", "\x85", "\u2028", "\u2029"])
+def test_what_only_python_takes_for_the_end_of_a_line_ends_none(letter: str) -> None:
+    text = f"a{letter}## no\n```\n```{letter}\n## no\n```\n## A{letter}B\n"
+    assert [one.title for one in sections(text)] == ["", f"A{letter}B"]
+
+
+@given(some.text(alphabet="#`~ \n\r\tab\f\u2028", max_size=80))
 def test_the_pieces_in_order_are_the_text(text: str) -> None:
     """C139."""
     assert "".join(one.text for one in sections(text)) == text
