@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import ast
 import re
+from typing import TYPE_CHECKING
 
 import pytest
 
 from app.cli import app as command_line
 from tests.architecture.sources import APP, ROOT, rooms, tree
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 DOCUMENTS = sorted(
     path.relative_to(ROOT).as_posix() for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"))
@@ -34,11 +38,18 @@ MAPPED = (
     "trust",
     "turn",
 )
-PACKAGES = sorted(
-    mark.parent.relative_to(APP).as_posix()
-    for name in ("api", "engine", "runctx", "service", "store", "turn")
-    for mark in (APP / name).glob("*/**/__init__.py")
-)
+
+
+def packages(root: Path) -> set[str]:
+    """The packages within the rooms, of the sources or of their tests."""
+    marks = (mark for name in MAPPED for mark in (root / name).glob("*/**/__init__.py"))
+    return {mark.parent.relative_to(root).as_posix() for mark in marks}
+
+
+PACKAGES = sorted(packages(APP))
+# Protocols have nothing to test; the machine plays whole stories of turns.
+UNTESTED = {"service/ports"}
+STORIES = {"turn/machine"}
 
 
 def test_the_map_names_every_room() -> None:
@@ -61,6 +72,10 @@ def test_the_map_of_a_package_names_its_files_and_no_others(name: str) -> None:
     files = {path.stem for path in (APP / name).glob("*.py")} - {"__init__"}
     text = ast.get_docstring(tree(APP / name / "__init__.py")) or ""
     assert set(ENTRY.findall(text)) == files
+
+
+def test_the_tests_of_a_room_have_its_packages_and_no_others() -> None:
+    assert packages(ROOT / "tests") - STORIES == set(PACKAGES) - UNTESTED
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)

@@ -1,4 +1,20 @@
-"""The built-in tools, one a file; a new one is added to `builtin_tools` (service.md 3)."""
+"""The built-in tools, one a file; a new one is added to `builtin_tools` (service.md 3).
+
+- `clock_now`: the time
+- `files_list`: the files of the workspace
+- `files_read`: the text of a file
+- `files_write`: create or replace one
+- `files_delete`: remove one
+- `files`: what these share
+- `artifact_read`: the text of an artifact
+- `http_fetch`: read a web address
+- `http_post`: send a text to one
+- `shell_exec`: a command on a copy of the workspace
+- `skill_search`: the skills that match a question
+- `skill_get`: the text of skills
+- `skill_list`: the skills of the run
+- `schema`: schemas of arguments
+"""
 
 from __future__ import annotations
 
