@@ -145,7 +145,9 @@ class Settings(BaseSettings):
         0, ge=0, le=36_500, description="Days that memory keeps a turn; 0 is for ever"
     )
     artifact_max_bytes: int = Field(
-        25 * 1024 * 1024, ge=1, description="Bytes that an uploaded artifact may have"
+        25 * 1024 * 1024,
+        ge=1,
+        description="Bytes that an artifact may have: an upload, or a tool's long result",
     )
     artifacts_bucket: str | None = Field(
         None,

@@ -42,7 +42,12 @@ def _driver(parts: Parts) -> Driver:
         loader=Loader(database, parts.binder, parts.statements, compaction),
         clock=parts.clock,
         pace=parts.holds,
-        settings=DriverSettings(parts.process, settings.lease_ttl_s, settings.max_steps),
+        settings=DriverSettings(
+            parts.process,
+            settings.lease_ttl_s,
+            settings.max_steps,
+            settings.artifact_max_bytes,
+        ),
     )
     driver.keeper.listen(store.signals)
     return driver

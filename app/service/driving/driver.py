@@ -22,6 +22,7 @@ from app.log.envelope import NewEvent
 from app.log.queries import Page, Reach
 from app.log.runs import RunCompleted, RunFailed
 from app.service.approvals.asking import TAINTED_BY, Background
+from app.service.context.artifacts import ARTIFACT_BYTES
 from app.service.context.assembly import CannotStart
 from app.service.context.remembering import remember, remembered_turn
 from app.service.driving.closing import closing, failed
@@ -58,11 +59,12 @@ log = structlog.get_logger("turngate.driver")
 
 @dataclass(frozen=True, slots=True)
 class DriverSettings:
-    """Who drives, how long a lease lasts, and the deployment's step cap."""
+    """Who drives, how long a lease lasts, and the deployment's caps on steps and on a file."""
 
     worker: str
     lease_ttl_s: float
     max_steps: int | None = None
+    file_bytes: int = ARTIFACT_BYTES
 
 
 class Driver:
@@ -167,7 +169,10 @@ class Driver:
             return
         drive = Drive(lease, self._clock.mint("turn"), self._clock.now(), loaded)
         limits = RunLimits.of(
-            drive.bound.spec, usage=lease.run.usage, active_s=drive.standing.active.seconds
+            drive.bound.spec,
+            usage=lease.run.usage,
+            active_s=drive.standing.active.seconds,
+            file_bytes=self._settings.file_bytes,
         )
         recorder = TurnRecorder(
             self._leases,

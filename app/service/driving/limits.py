@@ -1,4 +1,4 @@
-"""The limits of a whole run: tokens, and the time in which it is really worked on (service.md 4).
+"""The limits of a whole run: tokens, the time it is really worked on, files (service.md 4).
 
 Waiting for people costs nothing. Spent tokens stop the run before its next model call, so an answer
 that is already there is never thrown away.
@@ -26,18 +26,21 @@ class DeadlinePassed(Exception):
 
 @dataclass(slots=True)
 class RunLimits:
-    """What is left of a run's means; None is no limit."""
+    """What is left of a run's means; None is no limit. A file it keeps has `file_bytes` at most."""
 
     max_tokens: int | None
     deadline_s: float | None
     tokens: int
     active_s: float
+    file_bytes: int
 
     @classmethod
-    def of(cls, spec: AgentSpec, *, usage: UsageTotals, active_s: float) -> RunLimits:
+    def of(
+        cls, spec: AgentSpec, *, usage: UsageTotals, active_s: float, file_bytes: int
+    ) -> RunLimits:
         """The limits of an agent, less what the run used up in earlier turns."""
         limits = spec.limits
-        return cls(limits.max_tokens, limits.deadline_s, _tokens(usage), active_s)
+        return cls(limits.max_tokens, limits.deadline_s, _tokens(usage), active_s, file_bytes)
 
     def spend(self, usage: UsageTotals) -> None:
         """Count the tokens of a step."""

@@ -18,7 +18,6 @@ from app.log.envelope import NewEvent
 from app.log.payload import WorkerPayload
 from app.log.runs import ReasoningDelta, StepCompleted, StepStarted, TextDelta
 from app.runctx.shapes import NewArtifact
-from app.service.context.artifacts import ARTIFACT_BYTES
 from app.service.driving.limits import TokensSpent
 from app.turn import stream
 from app.turn.limits import STREAM_BOUND
@@ -172,7 +171,7 @@ class TurnRecorder:
         is kept for good before that.
         """
         content = text.encode()
-        if len(content) > ARTIFACT_BYTES:
+        if len(content) > self._limits.file_bytes:
             return None
         new = NewArtifact(
             id=self._clock.mint("art"),

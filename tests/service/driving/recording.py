@@ -55,9 +55,9 @@ class Desk:
         return self.leases.texts
 
 
-def desk(*, max_tokens: int | None = None) -> Desk:
+def desk(*, max_tokens: int | None = None, file_bytes: int = 100) -> Desk:
     clock, leases, pace = PlayedClock(), MemoryLeases(), Barrier()
-    limits = RunLimits(max_tokens=max_tokens, deadline_s=None, tokens=0, active_s=0.0)
+    limits = RunLimits(max_tokens, deadline_s=None, tokens=0, active_s=0.0, file_bytes=file_bytes)
     recorder = TurnRecorder(
         leases, lease(), turn_id="turn_1", limits=limits, clock=clock, pace=pace
     )

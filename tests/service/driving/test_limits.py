@@ -14,7 +14,7 @@ from app.service.driving.limits import RunLimits
 
 def limits(usage: UsageTotals | None = None, *, active_s: float = 0.0, **of_run: Any) -> RunLimits:
     spec = AgentSpec.model_validate({"model": "script", "limits": of_run})
-    return RunLimits.of(spec, usage=usage or UsageTotals(), active_s=active_s)
+    return RunLimits.of(spec, usage=usage or UsageTotals(), active_s=active_s, file_bytes=1)
 
 
 def test_an_agent_without_limits_has_none() -> None:
