@@ -5,7 +5,7 @@ BIN := .venv/bin
 # Where the environment forbids bytecode, every process would compile the whole service once more.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: install tools demo serve test postgres15 bench mutants audit fuzz fmt lint types imports unit lock clean
+.PHONY: install tools demo serve test postgres15 bench mutants faults audit fuzz fmt lint types imports unit lock clean
 
 install: .venv/.installed
 
@@ -68,6 +68,11 @@ bench: install
 # no test holds.
 mutants: install tools
 	$(BIN)/python -m bench.mutants $(MODULES)
+
+# Breaks each rule of a turn on purpose, INVARIANTS="I9 I21" some of them; says which breach no
+# machine notices. Takes minutes.
+faults: install
+	$(BIN)/python -m bench.faults $(INVARIANTS)
 
 # Says so where the advisories cannot be reached; then nothing was audited, and nothing fails.
 audit: install tools
