@@ -15,8 +15,8 @@ _EXPOSED: Final = (
     "Retry-After, X-Request-Id"
 )
 _ALLOWED_HEADERS: Final = (
-    "Authorization, Content-Type, Idempotency-Key, If-Match, If-Range, Last-Event-ID, Prefer, "
-    "Range, X-Request-Id"
+    "Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, If-Range, "
+    "Last-Event-ID, Prefer, Range, X-Request-Id"
 )
 _PREFLIGHT: Final = {
     "Access-Control-Allow-Methods": "GET, POST, PUT, PATCH, DELETE",

@@ -10,6 +10,7 @@ from fastapi import Header, Response
 from app.api.edge import Reading, Writing
 from app.api.paging import Cursor, Limit, cut_page, is_time_key, page_of, time_key
 from app.api.routes import Routes
+from app.api.tags import ANY, UNCHANGED, IfNoneMatch, digests, not_modified, tag_of
 from app.api.wire import Document, Time
 from app.log.envelope import wire_time
 from app.log.records import AgentRecord
@@ -20,7 +21,6 @@ from app.service.refusals import FieldFault, RequestInvalid
 routes = Routes(tags=["agents"])
 
 _NAME: Final = re.compile(AGENT_NAME)
-_ENTITY_TAG: Final = re.compile(r'\s*(?:W/)?"([^"]*)"\s*')
 
 IfMatch = Annotated[
     str | None, Header(description="The ETag of the agent that is to be changed, or *")
@@ -77,10 +77,19 @@ async def list_agents(call: Reading, *, limit: Limit = 50, cursor: Cursor = None
     return AgentList(items=[_agent_document(agent) for agent in shown], next_cursor=more)
 
 
-@routes.read("/v1/agents/{name}", "get_agent", scope="agents:read")
-async def get_agent(call: Reading, name: str, response: Response) -> Agent:
+@routes.read(
+    "/v1/agents/{name}",
+    "get_agent",
+    scope="agents:read",
+    response_model=Agent,
+    responses=UNCHANGED,
+)
+async def get_agent(
+    call: Reading, name: str, response: Response, if_none_match: IfNoneMatch = None
+) -> Agent | Response:
     """One agent."""
-    return _tagged(await call.edge.agents.read(call.session, name), response)
+    agent = await call.edge.agents.read(call.session, name)
+    return not_modified(if_none_match, agent.digest) or _tagged(agent, response)
 
 
 @routes.write("DELETE", "/v1/agents/{name}", "delete_agent", scope="agents:write", status_code=204)
@@ -107,19 +116,18 @@ def _agent_key(agent: AgentRecord) -> str:
 
 
 def _tagged(agent: AgentRecord, response: Response) -> Agent:
-    response.headers["ETag"] = f'"{agent.digest}"'
+    response.headers["ETag"] = tag_of(agent.digest)
     return _agent_document(agent)
 
 
 def _expected(if_match: str | None) -> Expected | None:
-    """What If-Match demands. A proxy that compresses weakens a tag, so a weak one is taken too."""
+    """What If-Match demands. Raises RequestInvalid."""
     if if_match is None:
         return None
-    if if_match.strip() == "*":
+    if if_match.strip() == ANY:
         return Expected(any_version=True)
-    tags = [_ENTITY_TAG.fullmatch(part) for part in if_match.split(",")]
-    digests = frozenset(tag[1] for tag in tags if tag is not None)
-    if len(digests) == 0:
+    expected = digests(if_match)
+    if not expected:
         fault = FieldFault("/header/If-Match", "expected entity tags in quotes, or *")
         raise RequestInvalid("If-Match names no entity tag", faults=(fault,))
-    return Expected(digests)
+    return Expected(expected)

@@ -22,6 +22,7 @@ from app.api.idempotency import fingerprinting
 from app.api.paging import Cursor, Limit, cut_page, page_of
 from app.api.ranges import part_of
 from app.api.routes import PREPARED, Endpoint, Prepared, ReadRoute, Routes, WriteRoute
+from app.api.tags import UNCHANGED, IfNoneMatch, not_modified, tag_of
 from app.api.uploads import FORM, Filename, Received, upload_body
 from app.api.wire import Document, Time
 from app.log.envelope import wire_time
@@ -42,6 +43,7 @@ _BODY: Final[dict[str, Any]] = {
 _CONTENT: Final[dict[int | str, dict[str, Any]]] = {
     200: {"description": "The file", "content": {OCTETS: {"schema": _FILE}}},
     206: {"description": "The part asked for", "content": {OCTETS: {"schema": _FILE}}},
+    **UNCHANGED,
 }
 
 ConversationId = Annotated[str, Query(max_length=255, pattern=r"^[^\x00]+$")]
@@ -168,23 +170,23 @@ async def get_artifact(call: Reading, artifact_id: str) -> Artifact:
     responses=_CONTENT,
 )
 async def get_artifact_content(
-    call: Reading, artifact_id: str, *, asked: AskedRange = None, if_range: IfRange = None
+    call: Reading,
+    artifact_id: str,
+    *,
+    asked: AskedRange = None,
+    if_range: IfRange = None,
+    if_none_match: IfNoneMatch = None,
 ) -> Response:
     """The bytes of an artifact, or one range of them, as a download."""
     artifacts = call.edge.artifacts
     artifact = await artifacts.read(call.session, call.caller, artifact_id)
-    size, tag = artifact.size_bytes, f'"{artifact.sha256}"'
-    part = part_of(size, asked) if if_range in {None, tag} else None
+    unchanged = not_modified(if_none_match, artifact.sha256)
+    if unchanged is not None:
+        return unchanged
+    size = artifact.size_bytes
+    part = part_of(size, asked) if if_range in {None, tag_of(artifact.sha256)} else None
     shown = range(size) if part is None else part
-    headers = {
-        "Content-Type": served_type(artifact.mime, artifact.sniffed),
-        "Content-Disposition": disposition(artifact.filename or artifact.id),
-        "X-Content-Type-Options": "nosniff",
-        "Content-Security-Policy": "default-src 'none'; sandbox",
-        "Cross-Origin-Resource-Policy": "same-origin",
-        "ETag": tag,
-        "Accept-Ranges": "bytes",
-    }
+    headers = _download_headers(artifact)
     if part is not None:
         headers["Content-Range"] = f"bytes {part[0]}-{part[-1]}/{size}"
     status = 200 if part is None else 206
@@ -216,6 +218,18 @@ async def presign_artifact(call: Reading, artifact_id: str) -> Presigned:
 async def delete_artifact(call: Writing, artifact_id: str) -> None:
     """Delete an artifact; what the log says of it stays."""
     await call.edge.artifacts.delete(call.tx, call.caller, artifact_id)
+
+
+def _download_headers(artifact: ArtifactRef) -> dict[str, str]:
+    return {
+        "Content-Type": served_type(artifact.mime, artifact.sniffed),
+        "Content-Disposition": disposition(artifact.filename or artifact.id),
+        "X-Content-Type-Options": "nosniff",
+        "Content-Security-Policy": "default-src 'none'; sandbox",
+        "Cross-Origin-Resource-Policy": "same-origin",
+        "ETag": tag_of(artifact.sha256),
+        "Accept-Ranges": "bytes",
+    }
 
 
 async def _all(first: bytes, others: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
