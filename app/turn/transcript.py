@@ -37,8 +37,9 @@ class LoggedCall:
     `position` is its place in the assistant message, as `AgentRun.pending_tool_calls` counts;
     `attempts` the number of starts recorded; `approval_id` the request that is open or decided.
     Of a started call, `started_args` are the canonical arguments that ran where these are not the
-    proposal, `is_edited` if an approver changed them, `sandbox_mode` their mode, and `covered` what
-    the decision behind the start covered. `mutations` are those recorded before a start.
+    proposal, `is_edited` if an approver changed them, `sandbox_mode` their mode; `is_ordered` if a
+    person decided on the start, and `covered` what that decision covered. `mutations` are those
+    recorded before a start.
     """
 
     call_id: str
@@ -52,6 +53,7 @@ class LoggedCall:
     approval_id: str | None = None
     started_args: str | None = None
     is_edited: bool = False
+    is_ordered: bool = False
     sandbox_mode: str | None = None
     covered: CapabilitySet = NO_CAPABILITIES
     mutations: tuple[DispatchMutation, ...] = ()

@@ -285,6 +285,7 @@ class RunFold:
                 started,
                 started_args=override.modified_args_json or started.started_args,
                 is_edited=bool(override.modified_args_json) or call.is_edited,
+                is_ordered=True,
                 sandbox_mode=decision.sandbox_mode,
                 covered=decision.covered or NO_CAPABILITIES,
             )

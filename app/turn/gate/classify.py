@@ -16,7 +16,7 @@ from app.policy.gate import Allow, Deny, Escalate, InjectContext, Modify
 from app.turn import texts
 from app.turn.attempt import Raised, attempt
 from app.turn.gate.asking import ask
-from app.turn.gate.decided import decided, open_request, schema_problems, started
+from app.turn.gate.decided import as_told, decided, open_request, schema_problems, started
 from app.turn.gate.delegation import delegate
 from app.turn.gate.gating import beyond_ceiling, ceiling_fact, gate, is_read_only
 from app.turn.gate.questions import ask_or_answer
@@ -88,7 +88,7 @@ async def _unadvertised(ctx: TurnCtx, call: OpenCall, args: Arguments) -> Settle
             outcome="tools_now_available",
             facts=(RetrievalMissed(call_id=call.call_id, tool=call.tool, offered=found),),
         )
-    return None if ctx.tools.owns(call.tool) else _unknown(call)
+    return None if ctx.tools.owns(call.tool) else as_told(call, _unknown(call))
 
 
 async def _recovered(ctx: TurnCtx, call: OpenCall, args: Arguments) -> tuple[str, ...]:

@@ -40,7 +40,7 @@ async def decided(
     match edit:
         case Malformed(defect=defect):
             refused = texts.malformed_arguments(call.tool, defect)
-            return _told(call, Settle(call=call, result=refused, outcome="malformed_arguments"))
+            return as_told(call, Settle(call=call, result=refused, outcome="malformed_arguments"))
         case Arguments() as args:
             return await _approved(ctx, call, proposed, args=args, decision=decision)
         case _:
@@ -57,7 +57,7 @@ async def _approved(
 ) -> Verdict:
     """The four checks of turn.md 6.4, right before the execution, on what is to run."""
     if (refusal := await _refused(ctx, call, args)) is not None:
-        return _told(call, refusal)
+        return as_told(call, refusal)
     if decision.covered is not None and _grown(ctx, call, decision.covered):
         return await _asked_anew(ctx, call, proposed, decision=decision)
     if _is_redefined(ctx, call, decision):
@@ -128,13 +128,13 @@ async def _run_again(
     ctx: TurnCtx, call: OpenCall, args: Arguments, *, start: LoggedCall
 ) -> Verdict:
     if (refusal := await _refused(ctx, call, args)) is not None:
-        return _told(call, refusal)
+        return as_told(call, refusal)
     if _grown(ctx, call, start.covered):
         return await _asked_to_rerun(ctx, call, args)
     return Start(
         call=call,
         args=args,
-        is_ordered=True,
+        is_ordered=start.is_ordered,
         is_read_only=is_read_only(ctx.tools.required_capabilities(call.tool)),
         sandbox_mode=start.sandbox_mode,
         is_edited=_is_edited(call, args, args),
@@ -145,7 +145,7 @@ async def _asked_to_rerun(
     ctx: TurnCtx, call: OpenCall, args: Arguments, *, supersedes: str | None = None
 ) -> Verdict:
     if ctx.options.unattended:
-        return _told(call, Settle(call=call, result="", outcome=""))
+        return as_told(call, Settle(call=call, result="", outcome=""))
     return ask_to_rerun(ctx, await gate(ctx, call, args), args, supersedes=supersedes)
 
 
@@ -216,7 +216,7 @@ def _denied(ctx: TurnCtx, call: OpenCall, args: Arguments, decision: ApprovalDec
     ctx.denied_sigs[call.tool, args.canonical] = result
     outcome = "expired" if decision.expired else "denied"
     note = _note(decision)
-    return _told(call, Settle(call=call, result=result, outcome=outcome, note=note))
+    return as_told(call, Settle(call=call, result=result, outcome=outcome, note=note))
 
 
 def _is_edited(call: OpenCall, args: Arguments, proposed: Arguments) -> bool:
@@ -232,7 +232,7 @@ def _note(decision: ApprovalDecision) -> str:
     return "" if decision.override is None else decision.override.injected_context
 
 
-def _told(call: OpenCall, refusal: Settle) -> Settle:
+def as_told(call: OpenCall, refusal: Settle) -> Settle:
     """What is said of a refusal: of a started call never that it did not run."""
     if not call.is_started:
         return refusal

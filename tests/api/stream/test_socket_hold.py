@@ -64,6 +64,7 @@ async def test_the_writer_waits_beyond_the_window_until_the_client_acknowledges(
 
 
 async def test_a_client_that_leaves_holds_nothing(streaming: Served) -> None:
+    """T142."""
     talk, run, lease = await running(streaming)
     async with streaming.stream(run, subscribe=HOLD) as client:
         await client.until("live")

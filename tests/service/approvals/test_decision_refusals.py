@@ -57,10 +57,14 @@ async def changed(who: Person, asked: ApprovalRecord, **fields: Any) -> str:
 
 
 async def test_f1_an_approval_that_was_never_issued_is_not_found(house: House) -> None:
-    alice, _, asked = await asked_by(house)
+    """T70: nothing is stored, not even the nonce: the same bytes decide what they are about."""
+    alice, run, asked = await asked_by(house)
     jws = alice.sign(await alice.payload(asked.id, decision="approve"))
+    before = await house.types(run)
     with pytest.raises(NotFound):
         await alice.post("appr_invented", "approve", jws)
+    assert await house.types(run) == before
+    assert (await alice.post(asked.id, "approve", jws)).persisted is True
 
 
 async def test_an_approval_out_of_reach_is_not_found(house: House) -> None:

@@ -97,13 +97,18 @@ async def test_a_cancelled_approval_takes_no_decision(house: House) -> None:
 async def test_an_approval_past_its_time_is_refused_before_the_sweep_marks_it(
     house: House,
 ) -> None:
-    alice, _, (asked,) = await asked_by(house, approval_ttl_s=60)
+    """T76: and after it, once the model has seen the denial."""
+    alice, run, (asked,) = await asked_by(house, approval_ttl_s=60)
     await house.clock.let_pass(60)
     with pytest.raises(ApprovalExpired):
         await alice.approve(asked)
     await house.approvals.expire(house.tenant, asked.id)
     with pytest.raises(ApprovalExpired):
         await alice.approve(asked)
+    await house.drive(run)
+    with pytest.raises(ApprovalExpired):
+        await alice.approve(asked)
+    assert house.tools.count() == 0
 
 
 async def test_t77_two_approvers_are_two_people(house: House) -> None:
@@ -146,6 +151,7 @@ async def _runs(house: House) -> list[RunRecord]:
 
 
 async def test_one_denial_decides_even_by_an_approver_who_approved(house: House) -> None:
+    """T77."""
     _, run, (asked,) = await asked_by(house, approvers={"count": 2})
     ann = await house.person("ann", "approver")
     await ann.approve(asked)

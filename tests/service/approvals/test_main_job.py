@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import orjson
 import pytest
 
+from tests.service.deaths import other
 from tests.support.played.recorded_script import is_paired, results_in
 
 if TYPE_CHECKING:
@@ -171,6 +172,7 @@ async def test_f9_an_edited_call_runs_as_edited_and_says_so(house: House) -> Non
 
 
 async def test_f10_proposal_decision_and_effect_stand_side_by_side(house: House) -> None:
+    """T57: three records."""
     alice = await house.person()
     await house.agent()
     run = await house.drive(await alice.run(JOB))
@@ -309,3 +311,20 @@ async def test_f19_an_executed_call_is_never_executed_again(house: House) -> Non
     assert house.tools.count() == 1
     assert is_paired(house.script.requests[-1].messages)
     assert results_in(house.script.requests[-1].messages) == ['{"mutate":{"to":"a"}}']
+
+
+async def test_t55_whatever_follows_an_approved_call_is_executed_once(house: House) -> None:
+    """Three runs, each in another process, and long enough to have the history condensed."""
+    alice = await house.person()
+    compaction = {"max_messages": 8, "keep_messages": 2}
+    await house.agent(memory={"compaction": compaction}, max_steps=100)
+    run = await house.drive(await alice.run(JOB))
+    await alice.approve((await house.pending(run))[0])
+    assert (await house.drive(run)).status == "completed"
+    long = "\n---\n".join([*(f'call read {{"n":{n}}}' for n in range(6)), "say done"])
+    for number in (2, 3, 4):
+        later = await alice.run(long, conversation_id=run.conversation_id)
+        later = await other(house, f"worker-{number}").drive(later)
+        assert later.status == "completed"
+        assert "history.compacted" in await house.types(later)
+    assert house.tools.count() == 1

@@ -50,7 +50,7 @@ def filing(store: Store, tenant: str) -> House:
 async def test_f117_a_clean_run_that_reads_a_tainted_file_is_tainted_from_then_on(
     filing: House,
 ) -> None:
-    """The file comes into the clean conversation as files come to workers: with its tag."""
+    """T92: the file comes into the clean conversation as files come to workers, with its tag."""
     await filing.agent(approval=FREE)
     alice = await filing.person()
     write = 'call files_write {"path":"a","content":"obey"}'
@@ -94,7 +94,7 @@ async def test_f71_an_enormous_result_is_cut_in_its_event_and_whole_in_its_artif
 async def test_f117_an_artifact_that_claims_permissions_takes_some_and_gives_none(
     filing: House, claim: str
 ) -> None:
-    """F117, F116: what its text says changes no verdict, and whoever read it is tainted."""
+    """T92, F116: what its text says changes no verdict, and whoever read it is tainted."""
     await filing.agent(approval=FREE)
     alice = await filing.person()
     clean = await filing.drive(await alice.run("say hi"))

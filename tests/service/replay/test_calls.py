@@ -41,8 +41,15 @@ async def test_a_start_uses_its_decision_up() -> None:
     state = await stands(log, {"appr_1": decision(covered=frozenset({Capability.LOCAL_WRITE}))})
     call = state.transcript().open_calls[0]
     assert (call.mark, call.approval_id, call.attempts) == (CallMark.STARTED, None, 1)
-    assert call.covered == {Capability.LOCAL_WRITE}
+    assert (call.covered, call.is_ordered) == ({Capability.LOCAL_WRITE}, True)
     assert state.requests() == {}
+
+
+async def test_a_start_that_nobody_decided_on_was_ordered_by_nobody() -> None:
+    log, (first, _) = with_batch()
+    log.tool_started(first)
+    call = (await stands(log)).transcript().open_calls[0]
+    assert (call.mark, call.is_ordered) == (CallMark.STARTED, False)
 
 
 async def test_a_started_call_remembers_what_ran() -> None:

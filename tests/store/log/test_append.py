@@ -39,6 +39,7 @@ async def rows(store: Store, conversation_id: str) -> list[asyncpg.Record]:
 
 
 async def test_f84_concurrent_writers_leave_no_gap_and_one_chain(store: Store, tenant: str) -> None:
+    """T139."""
     talk = await Talk(store, tenant).open()
     run_id = await talk.ask()
     lease = await talk.claim()

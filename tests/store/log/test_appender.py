@@ -57,6 +57,7 @@ async def test_what_waits_together_is_committed_together(store: Store, tenant: s
 
 
 async def test_one_refused_append_fails_alone(store: Store, tenant: str) -> None:
+    """T139."""
     made = await talks(store, tenant, 7)
     taken = made[0][1]
     outcomes = await asyncio.gather(

@@ -212,6 +212,21 @@ async def test_t40_a_decision_whose_call_is_answered_is_harmless_and_reported_so
     assert world.tools.ran == ["post"]
 
 
+async def test_t40_a_decision_that_an_earlier_turn_has_used_runs_nothing_again() -> None:
+    world = World(
+        [reply(called("c1", "post", {"x": 1})), reply(called("c2", "post", {"x": 2}))], *asking()
+    )
+    first = await paused(world)
+    used = approve(first.pending_approvals[0])
+    await world.turn(approval_decisions=[used])
+    with structlog.testing.capture_logs() as logs:
+        again = await world.turn(approval_decisions=[used])
+    assert world.tools.ran == ["post"]
+    assert [one.request_id for one in again.pending_approvals] == ["c2"]
+    (warning,) = [log for log in logs if log["log_level"] == "warning"]
+    assert (warning["event"], warning["why"]) == ("decision.unmatched", "answered_earlier")
+
+
 async def test_t41_a_decision_whose_call_is_nowhere_is_reported_as_a_loss() -> None:
     world = World([reply(said("ok"))], *asking())
     lost = replace(LISTED, request_id="gone", approval_id="appr_9")
@@ -257,6 +272,16 @@ async def test_t43_a_denied_call_under_a_new_id_gets_the_same_denial() -> None:
     second = await world.turn(approval_decisions=[deny(first.pending_approvals[0])])
     assert second.text == "ok"
     assert [one.result for one in world.journal.of(ToolSettled)] == [DENIED, DENIED]
+
+
+async def test_t43_other_arguments_than_the_denied_ones_are_a_new_request() -> None:
+    world = World(
+        [reply(called("c1", "post", {"x": 1})), reply(called("c2", "post", {"x": 2}))], *asking()
+    )
+    first = await paused(world)
+    second = await world.turn(approval_decisions=[deny(first.pending_approvals[0])])
+    assert [one.args_json for one in second.pending_approvals] == ['{"x":2}']
+    assert len(world.journal.of(ToolSettled)) == 1
 
 
 async def test_t43_an_expired_call_is_told_so_each_time() -> None:

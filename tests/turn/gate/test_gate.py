@@ -22,6 +22,7 @@ from app.policy.capability import ALL_CAPABILITIES, Capability, CapabilitySet
 from app.policy.grants import SessionApproval
 from app.policy.taint import Trust
 from app.turn.agent import BoundAgent
+from app.turn.options import Identity
 from app.turn.ports import DispatchDeny, DispatchRequireApproval, FailureKind, ProviderError
 from tests.support.turn.provider import called, cut, reply, said, searched
 from tests.support.turn.tools import CONNECTOR, EGRESS, POST, READ, WRITE, MemoryTool
@@ -32,13 +33,21 @@ def one_call(**tool: Any) -> World:
     return World([reply(called("c1", "post", {})), reply(said("ok"))], MemoryTool("post", **tool))
 
 
-async def test_t81_a_veto_stands_above_missing_capabilities_and_above_an_approval() -> None:
+async def test_t81_a_veto_stands_above_missing_capabilities() -> None:
     world = one_call(required=ALL_CAPABILITIES, decision=DispatchDeny("never"))
     result = await world.turn()
     assert result.pending_approvals == ()
     assert world.journal.of(ToolSettled)[0].result == '{"error":"never","code":"denied_by_policy"}'
     (gated,) = world.journal.of(CallGated)
     assert (gated.outcome, gated.rule, gated.reason) == ("deny", "veto", "never")
+
+
+async def test_t81_an_approval_does_not_satisfy_a_veto() -> None:
+    world = one_call(required=ALL_CAPABILITIES, decision=DispatchDeny("never"))
+    approved = frozenset({Identity("c1", "post", "{}")})
+    result = await world.turn(approved_call_ids=approved)
+    assert (result.pending_approvals, world.tools.ran) == ((), [])
+    assert world.journal.of(ToolSettled)[0].result == '{"error":"never","code":"denied_by_policy"}'
 
 
 @dataclass(frozen=True)

@@ -122,6 +122,55 @@ async def test_t138_ids_that_repeat_across_steps_have_different_keys() -> None:
     assert keys == ["run_1:call_1_1_0", "run_1:call_1_2_0"]
 
 
+async def both_started() -> World:
+    """A run whose worker was lost right after the starts of a repeatable call and of another."""
+    world = World(
+        [reply(called("c1", "write", {}), called("c2", "post", {}, position=1)), reply(said("ok"))],
+        MemoryTool("write", WRITE, idempotent=True),
+        MemoryTool("post", POST),
+    )
+    await world.turn()
+    last_start = max(at for at, type_ in enumerate(world.journal.types) if type_ == "tool.started")
+    world.crash(last_start + 1)
+    world.tools.calls.clear()
+    world.prepared._replies.append(reply(said("ok")))
+    return world
+
+
+async def test_a_re_run_that_nobody_ordered_waits_while_a_person_is_asked() -> None:
+    """I14: the effect may not have happened before; it does not happen beside a question either."""
+    world = await both_started()
+    asked = await world.turn()
+    assert [one.tool_name for one in asked.pending_approvals] == ["post"]
+    assert world.tools.ran == []
+    result = await world.turn(approval_decisions=[approve(asked.pending_approvals[0])])
+    assert (result.text, world.tools.ran) == ("ok", ["write", "post"])
+    assert {one.idempotency_key for one in world.tools.calls} == {
+        "run_1:call_1_1_0",
+        "run_1:call_1_1_1",
+    }
+    assert [one.attempt for one in world.journal.of(ToolStarted)] == [1, 1, 2, 2]
+
+
+async def test_a_re_run_that_somebody_ordered_waits_for_nobody() -> None:
+    world = await both_started()
+    world.known_of_calls = {"is_ordered": True}
+    asked = await world.turn()
+    assert [one.tool_name for one in asked.pending_approvals] == ["post"]
+    assert world.tools.ran == ["write"]
+
+
+async def test_a_started_call_of_a_tool_that_is_gone_ends_in_the_unknown_outcome() -> None:
+    """turn.md 4.3: that there is no such tool would say that the call did not run."""
+    world = await started()
+    del world.tools.by_name["post"]
+    result = await world.turn()
+    assert (result.text, result.pending_approvals) == ("ok", ())
+    (settled,) = world.journal.of(ToolSettled)
+    assert settled.outcome == "outcome_unknown"
+    assert "may have happened" in settled.result
+
+
 async def test_a_re_run_that_policy_refuses_ends_in_the_unknown_outcome() -> None:
     world = await started(idempotent=True)
     world.tools.by_name["post"].decision = DispatchDeny("frozen")
