@@ -94,6 +94,27 @@ def test_nothing_changes_or_removes_an_event(statement: str) -> None:
     assert holders(statement) == set()
 
 
+@pytest.mark.parametrize(
+    ("verb", "files"),
+    [
+        pytest.param("next_step", {"model/reply.py", "stages/loop.py"}, id="what-comes-next"),
+        pytest.param("streamed_turn", {"model/reply.py"}, id="a-reply"),
+        pytest.param("answer_tool_calls", {"stages/batch.py"}, id="the-results-of-a-batch"),
+    ],
+)
+def test_every_turn_is_driven_by_the_one_machine(verb: str, files: set[str]) -> None:
+    """turn.md 3.2: `AgentRun` holds the state of the loop, and there is none beside it."""
+    drivers = {
+        str(path.relative_to(APP / "turn"))
+        for path in room("turn")
+        for node in nodes(path)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == verb
+    }
+    assert drivers == files
+
+
 def test_only_the_command_line_knows_typer() -> None:
     assert {path.split("/")[1] for path in importers("typer")} == {"cli"}
 

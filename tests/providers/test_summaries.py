@@ -10,10 +10,11 @@ from app.ids import Identity
 from app.providers.directory import ProviderDirectory
 from app.providers.endpoint import Endpoint
 from app.providers.summaries import ExtractSummarizer, ModelSummarizer, Summarizers
-from app.turn.ports import ProviderError
+from app.turn.ports import CacheHint, ProviderError
 from tests.providers.played import NotedClock
 from tests.providers.vendors import CHAT, asking
 from tests.support.loopback.model_servers import chat, chat_piece, refused
+from tests.support.turn.provider import PreparedProvider, reply, said
 
 WHOSE = Identity("acme", "alice", "conv_1")
 ITEMS = ["user: find it", 'call of read: {"n":1}', "result of read: much", "assistant: found: it"]
@@ -66,6 +67,13 @@ async def test_a_model_gets_all_as_data_and_no_tool() -> None:
     system, said = asked.body["messages"]
     assert (system["role"], said["role"]) == ("system", "user")
     assert json.loads(said["content"]) == {"prior": "Known.", "items": ITEMS}
+
+
+async def test_t8_t120_a_summary_marks_no_prefix_and_offers_no_search() -> None:
+    prepared = PreparedProvider([reply(said("Short."))])
+    assert await ModelSummarizer("small", prepared).summarize("", ITEMS, identity=WHOSE) == "Short."
+    [request] = prepared.requests
+    assert (request.cache_hint, request.web_search, request.tools) == (CacheHint.NONE, False, ())
 
 
 async def test_a_model_that_fails_is_asked_once() -> None:

@@ -284,6 +284,24 @@ async def test_t43_other_arguments_than_the_denied_ones_are_a_new_request() -> N
     assert len(world.journal.of(ToolSettled)) == 1
 
 
+async def test_a_decision_stands_above_an_earlier_denial_of_the_like() -> None:
+    """turn.md 3.7: what was denied is denied again only where nobody has decided otherwise."""
+    world = World(
+        [
+            reply(called("c1", "post", {"x": 1})),
+            reply(called("c2", "post", {"x": 1})),
+            reply(said("ok")),
+        ],
+        *asking(),
+    )
+    first = await paused(world)
+    await world.turn(
+        approval_decisions=[deny(first.pending_approvals[0])],
+        approved_call_ids=frozenset({Identity("c2", "post", '{"x":1}')}),
+    )
+    assert [call.request_id for call in world.tools.calls] == ["c2"]
+
+
 async def test_t43_an_expired_call_is_told_so_each_time() -> None:
     world = World(
         [

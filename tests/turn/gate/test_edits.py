@@ -81,6 +81,21 @@ async def test_an_edit_that_no_longer_holds_runs_nothing(edit: str, outcome: str
     assert world.tools.ran == []
 
 
+@pytest.mark.parametrize("is_denied", [False, True], ids=["edited", "denied"])
+async def test_a_decision_comes_before_the_schema_of_the_proposal(*, is_denied: bool) -> None:
+    """Rows 6 and 7 (turn.md 3.4): what would run is held against the schema, and nothing else."""
+    world = world_of()
+    first = await world.turn()
+    world.tools.by_name["post"].parameters = {"properties": {"n": {"type": "string"}}}
+    decision = approve(first.pending_approvals[0], edit='{"n":"two"}')
+    await world.turn(approval_decisions=[replace(decision, approved=not is_denied)])
+    assert [call.args_canonical for call in world.tools.calls] == (
+        [] if is_denied else [b'{"n":"two"}']
+    )
+    outcomes = [one.outcome for one in world.journal.of(ToolSettled)]
+    assert outcomes == (["denied"] if is_denied else [])
+
+
 async def test_t61_the_result_tells_of_the_edit_and_the_original_is_a_new_request() -> None:
     world = World(
         [reply(called("c1", "post", {"n": 1})), reply(called("c2", "post", {"n": 1}))],
