@@ -49,5 +49,11 @@ class IdentityRequired(TurngateError):
     """A scope lacks a part of its identity, and nothing is looked up without all of them."""
 
 
+class ArtifactGone(TurngateError):
+    """An artifact was deleted while its bytes were read."""
+
+    code = "not_found"
+
+
 class ArtifactCorrupt(TurngateError):
     """The bytes of an artifact are not those that were kept."""

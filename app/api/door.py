@@ -31,6 +31,10 @@ _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "O
 log = structlog.get_logger(__name__)
 
 
+class BrokenOff(Exception):
+    """An answer that has begun cannot be ended, and nothing is wrong but that; it says why."""
+
+
 class Door:
     """Gives every request its id and every answer the same, and lets no error through unanswered.
 
@@ -70,6 +74,8 @@ class Door:
             await self._app(scope, receive, answer)
         except ClientDisconnect:
             status = status or 499
+        except BrokenOff as broken:
+            log.info("request.broken_off", request_id=request_id, reason=str(broken))
         except Exception:  # The root of a request: whatever happened, there is an answer.
             log.exception("request.failed", request_id=request_id, route=_route_of(scope))
             if status == 0:

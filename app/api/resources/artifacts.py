@@ -17,6 +17,7 @@ from starlette.requests import Request
 from starlette.responses import StreamingResponse
 from typing_extensions import override
 
+from app.api.door import BrokenOff
 from app.api.edge import Call, Reading, Writing
 from app.api.idempotency import fingerprinting
 from app.api.paging import Cursor, Limit, cut_page, page_of
@@ -25,6 +26,7 @@ from app.api.routes import PREPARED, Endpoint, Prepared, ReadRoute, Routes, Writ
 from app.api.tags import UNCHANGED, IfNoneMatch, not_modified, tag_of
 from app.api.uploads import FORM, Filename, Received, upload_body
 from app.api.wire import Document, Time
+from app.errors import ArtifactGone
 from app.log.envelope import wire_time
 from app.runctx.mime import OCTETS, served_type
 from app.runctx.shapes import ArtifactRef
@@ -234,8 +236,11 @@ def _download_headers(artifact: ArtifactRef) -> dict[str, str]:
 
 async def _all(first: bytes, others: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     yield first
-    async for piece in others:
-        yield piece
+    try:
+        async for piece in others:
+            yield piece
+    except ArtifactGone as gone:
+        raise BrokenOff("the artifact was deleted") from gone
 
 
 def _artifact_document(artifact: ArtifactRef) -> Artifact:

@@ -60,7 +60,7 @@ class Shelf(Protocol):
     def read(self, artifact: ArtifactRef, part: range) -> AsyncIterator[bytes]:
         """The bytes at these places, piece by piece; nothing where it is gone.
 
-        Raises ArtifactCorrupt, StoreUnavailable.
+        Raises ArtifactGone, ArtifactCorrupt, StoreUnavailable.
         """
         ...
 
@@ -119,7 +119,7 @@ class Artifacts:
     def pieces(self, artifact: ArtifactRef, part: range) -> AsyncIterator[bytes]:
         """Its bytes at these places, piece by piece; nothing where it is gone meanwhile.
 
-        Raises ArtifactCorrupt, StoreUnavailable.
+        Raises ArtifactGone where it goes later on, ArtifactCorrupt, StoreUnavailable.
         """
         return self._shelf.read(artifact, part)
 

@@ -16,7 +16,7 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
-from app.errors import ArtifactCorrupt, StoreUnavailable
+from app.errors import ArtifactCorrupt, ArtifactGone, StoreUnavailable
 from app.runctx.mime import OCTETS, TEXT, served_type, sniffed
 from app.runctx.shapes import Staged
 from app.store.artifacts import leftovers, pieces
@@ -83,7 +83,8 @@ class StoreArtifacts(ArtifactRows):
     async def read(self, artifact: ArtifactRef, part: range) -> AsyncIterator[bytes]:
         """The bytes at these places, piece by piece, of which each is checked first.
 
-        Nothing where the artifact is gone. Raises ArtifactCorrupt, StoreUnavailable.
+        Nothing where the artifact is gone. Raises ArtifactGone where it goes meanwhile,
+        ArtifactCorrupt, StoreUnavailable.
         """
         layout = await self.layout(artifact.identity, artifact.id)
         if layout is None:
@@ -95,6 +96,9 @@ class StoreArtifacts(ArtifactRows):
         position = part.start // size
         async for piece in self._pieces(artifact, layout, range(position, -(-part.stop // size))):
             if await asyncio.to_thread(_digest, piece) != layout.digest(position):
+                # The bytes go after their artifact, so of one that is there they were altered.
+                if not await self.exists(artifact.identity, artifact.id):
+                    raise ArtifactGone(f"{artifact.id!r} was deleted while it was read")
                 raise ArtifactCorrupt(f"{artifact.id!r} has other bytes than were kept")
             begin = position * size
             yield piece[max(0, part.start - begin) : part.stop - begin]

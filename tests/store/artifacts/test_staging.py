@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app.errors import ArtifactCorrupt, StoreUnavailable
+from app.errors import ArtifactCorrupt, ArtifactGone, StoreUnavailable
 from app.store.artifacts.artifact_rows import ArtifactRows
 from app.store.artifacts.leftovers import Leftovers
 from tests.store.artifacts.test_artifact_store import artifacts, bucket, new, scope
@@ -237,6 +237,18 @@ async def test_c145_pieces_that_are_gone_are_not_passed_over(
         await bucket.bucket.put(ref.id, LARGE[: 4 * MIB], media_type="a/b")
     with pytest.raises(ArtifactCorrupt):
         await read(artifacts, ref, range(4 * MIB, len(LARGE)))
+
+
+async def test_what_is_deleted_while_it_is_read_is_gone_and_not_altered(
+    store: Store, artifacts: StoreArtifacts, bucket: BucketWorld | None, scope: Identity
+) -> None:
+    ref, _ = await uploaded(artifacts, scope, LARGE)
+    pieces = artifacts.read(ref, range(ref.size_bytes))
+    await anext(pieces)
+    await artifacts.delete(scope, ref.id)
+    await sweep(store, bucket)
+    with pytest.raises(ArtifactGone):
+        _ = [piece async for piece in pieces]
 
 
 async def test_who_is_slow_to_send_or_to_read_holds_no_connection(
