@@ -2,12 +2,16 @@
 
 What the process writes to its standard error is discarded: it may quote what a call was about. The
 process leads a group of its own, and the whole group ends with the connection.
+
+A line that is too long is passed over: whoever waits for the answer that it is gets an error, and
+what is under way beside it goes on. One that has no end either ends the connection.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 from asyncio.subprocess import DEVNULL, PIPE
 from contextlib import asynccontextmanager, suppress
@@ -16,7 +20,7 @@ from typing import TYPE_CHECKING, Final, cast
 import anyio
 from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
-from mcp_types import jsonrpc_message_adapter
+from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
 from pydantic import ValidationError
 
 if TYPE_CHECKING:
@@ -30,7 +34,11 @@ if TYPE_CHECKING:
     Streams = tuple[MemoryObjectReceiveStream[Incoming], MemoryObjectSendStream[SessionMessage]]
 
 MAX_LINE_BYTES: Final = 4 * 1024 * 1024
+MAX_PASSED_OVER_BYTES: Final = 64 * 1024 * 1024
 EXIT_S: Final = 1.0
+# Whom an answer is for stands before the answer itself, by whichever library it was written.
+_IDENT: Final = re.compile(rb'"id" *: *([0-9]{1,18})\b')
+_HEAD_BYTES: Final = 200
 _GONE: Final = (anyio.BrokenResourceError, anyio.ClosedResourceError)
 
 
@@ -76,11 +84,45 @@ async def _read(
     async with told:
         # A line that is no message is as good as none: whoever waits for it has a limit.
         with suppress(ValueError, ConnectionError, *_GONE):
-            while line := await stdout.readline():
+            while line := await _line(stdout):
                 with suppress(ValidationError):
                     message = jsonrpc_message_adapter.validate_json(line, by_name=False)
                     await told.send(SessionMessage(message))
         ended()
+
+
+async def _line(stdout: StreamReader) -> bytes:
+    """The next line, `b""` at the end; in place of one that is too long the error that it makes.
+
+    Raises ValueError for one that answers nobody, or has no end.
+    """
+    try:
+        return await stdout.readuntil()
+    except asyncio.IncompleteReadError as error:
+        return error.partial
+    except asyncio.LimitOverrunError as error:
+        head = await stdout.readexactly(error.consumed)
+    asked = _IDENT.search(head, 0, _HEAD_BYTES)
+    if asked is None:
+        raise ValueError("a line that is too long, and answers nobody")
+    await _pass_over(stdout)
+    fault = ErrorData(code=PARSE_ERROR, message="the answer is longer than it may be")
+    return JSONRPCError(jsonrpc="2.0", id=int(asked[1]), error=fault).model_dump_json().encode()
+
+
+async def _pass_over(stdout: StreamReader) -> None:
+    """Read to the end of the line. Raises ValueError if it has none within bounds."""
+    passed = 0
+    while passed < MAX_PASSED_OVER_BYTES:
+        try:
+            await stdout.readuntil()
+        except asyncio.IncompleteReadError:
+            return
+        except asyncio.LimitOverrunError as error:
+            passed += len(await stdout.readexactly(error.consumed))
+        else:
+            return
+    raise ValueError("a line without an end")
 
 
 async def _write(stdin: StreamWriter, telling: MemoryObjectReceiveStream[SessionMessage]) -> None:

@@ -53,6 +53,9 @@ for line in sys.stdin:
 """
 ANSWERS = """say(id=ident, result={"content": [{"type": "text", "text": str(os.getpid())}]})"""
 DIES = "os._exit(1)"
+TOO_LONG = """
+        text = "x" * message["params"]["arguments"].get("size", 0) or str(os.getpid())
+        say(id=ident, result={"content": [{"type": "text", "text": text}]})"""
 FLOODS = """sys.stdout.write("x" * 6_000_000); sys.stdout.flush(); time.sleep(60)"""
 
 

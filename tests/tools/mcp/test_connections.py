@@ -14,6 +14,7 @@ from tests.support.loopback.mcp_server import ToolServer, served_tools, tool
 from tests.tools.mcp.servers import (
     DIES,
     FLOODS,
+    TOO_LONG,
     call,
     connections,
     listed,
@@ -134,6 +135,17 @@ async def test_a_line_without_an_end_ends_the_connection() -> None:
         found = await listed(known, process())
         outcome = await call(known, process(), found["tool"])
     assert outcome.code == "outcome_unknown"
+
+
+async def test_a_process_whose_answer_is_too_long_is_refused_it_and_goes_on() -> None:
+    """Once, though the call could be sent again; what is asked beside it does not suffer."""
+    async with connections(tiny=tiny(TOO_LONG)) as known:
+        found = await listed(known, process())
+        first = text_of(await call(known, process(), found["tool"]))
+        long = await call(known, process(), found["tool"], {"size": 9_000_000}, repeatable=True)
+        assert text_of(await call(known, process(), found["tool"])) == first
+    assert (long.code, len(long.text) < 500) == ("tool_failed", True)
+    assert "may have happened" in json.loads(long.text)["error"]
 
 
 async def test_an_answer_that_is_too_long_is_refused() -> None:
