@@ -6,6 +6,7 @@ goes out as faults, all of them at once, each with the pointer of its member.
 
 from __future__ import annotations
 
+import posixpath
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -92,7 +93,7 @@ def _tool_faults(spec: AgentSpec, around: Surroundings) -> Iterator[FieldFault]:
         server = server_named(name) if name.endswith(":*") else None
         if server is not None and server not in around.servers:
             yield FieldFault(f"/tools/{at}", f"no MCP server is called {server!r}")
-        elif server is None and not _is_tool(name, around):
+        elif server is None and name != ASK_QUESTION and name not in around.tools:
             yield FieldFault(f"/tools/{at}", f"there is no tool {name!r}; GET /v1/tools lists them")
         elif name in spec.tools[:at]:
             yield FieldFault(f"/tools/{at}", f"{name!r} is listed twice")
@@ -100,8 +101,10 @@ def _tool_faults(spec: AgentSpec, around: Surroundings) -> Iterator[FieldFault]:
 
 def _rule_names(spec: AgentSpec, around: Surroundings) -> Iterator[FieldFault]:
     """A rule under a misspelt name would protect nothing, so a name must be able to match."""
-    for name in spec.approval:
-        yield from _unmatched(name, f"/approval/{pointer_token(name)}", around)
+    for name, consent in spec.approval.items():
+        # Whoever may ask is allowed to.
+        if (name, consent) != (ASK_QUESTION, "allow"):
+            yield from _unmatched(name, f"/approval/{pointer_token(name)}", around)
     for name in spec.assurance.tools:
         yield from _unmatched(name, f"/assurance/tools/{pointer_token(name)}", around)
     for at, rule in enumerate(spec.dispatch_rules):
@@ -109,17 +112,15 @@ def _rule_names(spec: AgentSpec, around: Surroundings) -> Iterator[FieldFault]:
 
 
 def _unmatched(name: str, pointer: str, around: Surroundings) -> Iterator[FieldFault]:
-    if name != "*" and not _may_match(name, around):
+    if name == ASK_QUESTION:
+        yield FieldFault(pointer, f"{name!r} is never run, so no rule holds it")
+    elif name != "*" and not _may_match(name, around):
         yield FieldFault(pointer, f"no tool can be called {name!r}")
 
 
 def _may_match(name: str, around: Surroundings) -> bool:
     # A server, or a tool of it, may be registered later.
-    return server_named(name) is not None or _is_tool(name, around)
-
-
-def _is_tool(name: str, around: Surroundings) -> bool:
-    return name == ASK_QUESTION or name in around.tools
+    return server_named(name) is not None or name in around.tools
 
 
 def _approver_faults(spec: AgentSpec) -> Iterator[FieldFault]:
@@ -187,6 +188,10 @@ def _delegate_faults(spec: AgentSpec, around: Surroundings) -> Iterator[FieldFau
         elif delegate.agent in seen:
             yield FieldFault(f"/delegates/{at}/agent", f"{delegate.agent!r} is listed twice")
         seen.add(delegate.agent)
+        for place, path in enumerate(delegate.share_in):
+            if f"{posixpath.normpath(path)}/".startswith(("/", "../")):
+                pointer = f"/delegates/{at}/share_in/{place}"
+                yield FieldFault(pointer, f"{path!r} is not in the workspace")
 
 
 def _schema_faults(spec: AgentSpec) -> Iterator[FieldFault]:

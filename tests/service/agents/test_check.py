@@ -122,6 +122,15 @@ FAULTY = [
         ("/dispatch_rules/0/tool",),
     ),
     Case(
+        "rules that hold no question",
+        {
+            "approval": {"ask_question": "veto"},
+            "assurance": {"tools": {"ask_question": "passkey"}},
+            "dispatch_rules": [{"tool": "ask_question", "action": "deny"}],
+        },
+        ("/approval/ask_question", "/assurance/tools/ask_question", "/dispatch_rules/0/tool"),
+    ),
+    Case(
         "a pattern",
         rule(action="redact", pattern="(", text=""),
         ("/dispatch_rules/0/pattern",),
@@ -162,6 +171,15 @@ FAULTY = [
         "a delegate twice",
         {"delegates": [{"agent": "researcher"}, {"agent": "researcher"}]},
         ("/delegates/1/agent",),
+    ),
+    Case(
+        "files of another place",
+        {
+            "delegates": [
+                {"agent": "researcher", "share_in": ["a", "/", "../b", "a/../..", "/etc", "..a"]}
+            ]
+        },
+        tuple(f"/delegates/0/share_in/{at}" for at in (1, 2, 3, 4)),
     ),
     Case(
         "a schema that is none",
