@@ -25,8 +25,14 @@ def misdirected(card: PendingApproval) -> ApprovalDecision:
     return replace(decision, effective_sha256=OTHER_BYTES)
 
 
-def ends(world: World) -> list[tuple[str, str, str]]:
-    return [(one.call_id, one.tool, one.outcome) for one in world.journal.of(ToolSettled)]
+CANCELLED = '{"error":"cancelled before start","code":"cancelled"}'
+INTERRUPTED = '{"error":"interrupted, effect unknown","code":"interrupted"}'
+
+
+def ends(world: World) -> list[tuple[str, str, str, str]]:
+    return [
+        (one.call_id, one.tool, one.outcome, one.result) for one in world.journal.of(ToolSettled)
+    ]
 
 
 async def test_calls_that_had_not_begun_end_cancelled_under_their_own_ids() -> None:
@@ -49,8 +55,8 @@ async def test_calls_that_had_not_begun_end_cancelled_under_their_own_ids() -> N
     result = await world.turn(approval_decisions=[misdirected(card)], **options)
     assert (result.ended_by, result.text, clerk.tools.ran) == (EndedBy.ANSWER, "ok", ["read"])
     assert ends(world) == [
-        ("call_1_1_0/call_1_1_1", "post", "cancelled"),
-        ("call_1_1_0/call_1_1_2", "write", "cancelled"),
+        ("call_1_1_0/call_1_1_1", "post", "cancelled", CANCELLED),
+        ("call_1_1_0/call_1_1_2", "write", "cancelled", CANCELLED),
     ]
     (record,) = result.delegate_records
     assert (record.succeeded, record.error) == (False, "internal")
@@ -69,4 +75,4 @@ async def test_a_call_that_had_begun_ends_interrupted() -> None:
     assert card.outcome_unknown
     result = await world.turn(approval_decisions=[misdirected(card)], **options)
     assert (result.ended_by, clerk.tools.ran) == (EndedBy.ANSWER, ["post"])
-    assert ends(world) == [("call_1_1_0/call_1_1_0", "post", "interrupted")]
+    assert ends(world) == [("call_1_1_0/call_1_1_0", "post", "interrupted", INTERRUPTED)]
