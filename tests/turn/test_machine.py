@@ -6,8 +6,11 @@ Between two turns nothing is kept but the log.
 
 from __future__ import annotations
 
+import pytest
+
 from tests.turn.machine.machines import LIFE, RunMachine, StaffedMachine, checks
 
+pytestmark = pytest.mark.unmeasured
 INVARIANTS = {f"I{number}" for number in range(1, 25)}
 
 TestRunMachine = RunMachine.TestCase

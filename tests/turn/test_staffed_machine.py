@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.turn.machine.machines import LIFE, StaffedMachine
+
+pytestmark = pytest.mark.unmeasured
 
 TestStaffedMachine = StaffedMachine.TestCase
 TestStaffedMachine.settings = LIFE
