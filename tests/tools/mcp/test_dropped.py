@@ -131,15 +131,15 @@ async def test_a_call_that_was_never_sent_waits_for_a_server_that_is_away() -> N
         assert text_of(await asyncio.wait_for(call(known, server, pay), PATIENCE_S)) == "pay {}"
         _closed(known)
         wire.cut()
-        clock.on_wait = lambda: _pass(clock)
+        clock.on_wait = lambda: _pass(clock, GRACE_S / 3)
         outcome = await asyncio.wait_for(call(known, server, pay), PATIENCE_S)
     assert outcome.code == "tool_failed"
     assert "nothing ran" in outcome.text
     assert tools.count("pay") == 1
 
 
-def _pass(clock: WatchedClock) -> None:
-    clock.passed_ms += int(RETRY_S * 1000)
+def _pass(clock: WatchedClock, seconds: float = RETRY_S) -> None:
+    clock.passed_ms += int(seconds * 1000)
 
 
 def _closed(known: McpConnections) -> None:
