@@ -42,6 +42,7 @@ UPLOAD_SCHEMAS: Final[dict[str, Any]] = {
     }
 }
 _MAX_MIME_CHARS: Final = 255
+_MAX_ID_CHARS: Final = 255
 # The names of RFC 6838: a comma would end the header of the data URL in which an image goes along.
 _TYPE: Final = re.compile(r"[a-z0-9!#$&^_.+-]+/[a-z0-9!#$&^_.+-]+")
 
@@ -129,6 +130,16 @@ class Received:
         )
 
 
+def destination(named: str | None, body: UploadBody) -> str | None:
+    """The conversation, known before the file; None where only what follows may name it.
+
+    Raises RequestInvalid.
+    """
+    if named is None and not body.fields and not isinstance(body, _RawBody):
+        return None
+    return _conversation(named, body.fields)
+
+
 def _conversation(named: str | None, texts: Mapping[str, str]) -> str:
     """The conversation of the query, or of a form's one field; the two may not differ."""
     if texts.keys() - {_FIELD}:
@@ -136,6 +147,8 @@ def _conversation(named: str | None, texts: Mapping[str, str]) -> str:
     field = texts.get(_FIELD)
     if (found := named or field) is None or "\0" in found:
         raise _invalid(f"/query/{_FIELD}", "is missing")
+    if len(found) > _MAX_ID_CHARS:
+        raise _invalid(f"/query/{_FIELD}", "is longer than any id")
     if field not in {None, found}:
         raise _invalid(f"/{_FIELD}", "is another one than in the query")
     return found

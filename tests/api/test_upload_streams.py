@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -46,10 +47,11 @@ class Uploads:
     async def send(self, content: Any, **headers: str) -> httpx.Response:
         return await self.ask("POST", self.path, content=content, headers=headers)
 
-    def head(self, *lines: str) -> bytes:
+    def head(self, *lines: str, path: str = "", token: str = "") -> bytes:
         """The head of a request of one's own making."""
-        told = (f"POST {self.path} HTTP/1.1", "Host: localhost", *lines)
-        return "\r\n".join([*told, f"Authorization: Bearer {self.token}", "", ""]).encode()
+        told = (f"POST {path or self.path} HTTP/1.1", "Host: localhost", *lines)
+        bearer = f"Authorization: Bearer {token or self.token}"
+        return "\r\n".join([*told, bearer, "", ""]).encode()
 
     async def listed(self) -> list[str]:
         return [item["id"] for item in (await self.ask("GET", self.path)).json()["items"]]
@@ -96,6 +98,57 @@ async def test_an_upload_whose_client_goes_away_leaves_nothing(uploads: Uploads,
         await uploads.until_noted(1, due=False)
     await uploads.until_noted(1, due=True)
     assert (await uploads.lying(), await uploads.listed()) == (0, [])
+
+
+@dataclass(frozen=True)
+class Refused:
+    """An upload that no file makes right, and what is read of it before the answer."""
+
+    name: str
+    status: int
+    query: str = "?conversation_id=conv_nowhere"
+    begun: bytes = b""
+    sub: str = "alice"
+    scopes: tuple[str, ...] = EVERYDAY
+
+
+FIELD = b'--B\r\nContent-Disposition: form-data; name="conversation_id"\r\n\r\nconv_nowhere\r\n'
+REFUSED = [
+    Refused("nowhere", 404),
+    Refused("foreign", 404, query="", sub="mallory"),
+    Refused("forbidden", 403, query="", scopes=("runs:read",)),
+    Refused("unnamed", 422, query="?"),
+    Refused("too_long_an_id", 422, query=f"?conversation_id={'c' * 256}"),
+    Refused("form", 404, begun=FORM_HEAD),
+    Refused("form_with_a_field", 404, query="?", begun=FIELD + FORM_HEAD),
+]
+
+
+@pytest.mark.parametrize("case", REFUSED, ids=lambda case: case.name)
+async def test_what_no_file_makes_right_is_refused_before_the_file_is_sent(
+    uploads: Uploads, case: Refused
+) -> None:
+    """Whoever sends it all the same is heard out, and the connection goes on."""
+    kind = "multipart/form-data; boundary=B" if case.begun else "a/b"
+    head = uploads.head(
+        *(f"Content-Type: {kind}", f"Content-Length: {3 * MIB}"),
+        *([] if case.begun else ["Expect: 100-continue"]),
+        path=f"/v1/artifacts{case.query}" if case.query else "",
+        token=uploads.served.token(case.sub, scopes=case.scopes),
+    )
+    async with Wire.to(uploads.served.address) as wire:
+        await wire.send(head + case.begun)
+        assert (await wire.answer()).status == case.status
+        await wire.send(LARGE[: 3 * MIB - len(case.begun)])
+        await wire.send(b"GET /v1/nowhere HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert (await wire.answer()).status == 404
+    assert (await uploads.noted(due=False), await uploads.noted(due=True)) == (0, 0)
+
+
+async def test_a_stranger_is_refused_before_the_file_is_sent(uploads: Uploads) -> None:
+    async with Wire.to(uploads.served.address) as wire:
+        await wire.send(uploads.head(f"Content-Length: {3 * MIB}", token=uploads.token[:-9]))
+        assert (await wire.answer()).status == 401
 
 
 async def test_what_is_sent_after_the_declared_length_is_no_part_of_the_file(

@@ -24,7 +24,7 @@ from app.api.paging import Cursor, Limit, cut_page, page_of
 from app.api.ranges import part_of
 from app.api.routes import PREPARED, Endpoint, Prepared, ReadRoute, Routes, WriteRoute
 from app.api.tags import UNCHANGED, IfNoneMatch, not_modified, tag_of
-from app.api.uploads import FORM, Filename, Received, upload_body
+from app.api.uploads import FORM, Filename, Received, destination, upload_body
 from app.api.wire import Document, Time
 from app.errors import ArtifactGone
 from app.log.envelope import wire_time
@@ -98,11 +98,16 @@ class UploadRoute(WriteRoute):
     async def serve(self, request: Request, call: Call, endpoint: Endpoint) -> Response:
         """Take the file in, and answer within one transaction; what that does not keep is let go.
 
-        Raises ArtifactTooLarge, RequestInvalid, MediaTypeRefused.
+        A file that its conversation would not take is refused before it is read. Raises
+        ArtifactTooLarge, RequestInvalid, MediaTypeRefused, NotFound.
         """
         artifacts, claim = call.edge.artifacts, call.claim
         digest = None if claim is None else fingerprinting(request)
         body = await upload_body(request, most=artifacts.max_bytes, digest=digest)
+        into = destination(request.query_params.get("conversation_id"), body)
+        if into is not None:
+            async with call.edge.database.session(call.caller.tenant) as session:
+                await artifacts.destination(session, call.caller, into)
         async with artifacts.staging(call.caller, body.content(), mime=body.mime) as staged:
             request.scope[PREPARED] = Received(body, staged)
             if claim is not None and digest is not None:

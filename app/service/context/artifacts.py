@@ -83,6 +83,15 @@ class Artifacts:
         bounded = _bounded(content, self.max_bytes)
         return self._shelf.staging(caller.tenant, self._clock.mint("art"), bounded, mime=mime)
 
+    async def destination(
+        self, session: Session, caller: Caller, conversation_id: str
+    ) -> ConversationRecord:
+        """The conversation of an upload, for whoever takes part in it. Raises NotFound."""
+        conversation = await session.conversation(conversation_id)
+        if conversation is None or not takes_part(caller, conversation):
+            raise NotFound("conversation")
+        return conversation
+
     async def upload(
         self, tx: Transaction, caller: Caller, upload: Upload
     ) -> tuple[ArtifactRef, bool]:
@@ -90,9 +99,7 @@ class Artifacts:
 
         Raises NotFound, StoreUnavailable.
         """
-        conversation = await tx.conversation(upload.conversation_id)
-        if conversation is None or not takes_part(caller, conversation):
-            raise NotFound("conversation")
+        conversation = await self.destination(tx, caller, upload.conversation_id)
         new = NewArtifact(
             id=upload.staged.id,
             namespace="uploads",
