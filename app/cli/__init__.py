@@ -10,8 +10,7 @@ no web server. Where to look:
 - `turngate rebuild`: `rebuilding` the projections, `remembering` memory
 - `turngate token`: `issuing`; `turngate keys`: `rotating`
 - `turngate audit`: `auditing`, whose `verdicts` are shown as `visible` text
-- `turngate demo`: `demo` plays `demo_story` as `demo_play` says, in a `demo_place` with a
-  `demo_server` and a `demo_receiver`; `demo_client` is its person, `demo_screen` what is seen
+- `turngate demo`: `demo`
 """
 
 from __future__ import annotations

@@ -112,8 +112,8 @@ def demo(
 ) -> None:
     """Play the main job through the public API, on a server started for it."""
     settings = _settings()
-    from app.cli.demo import demo as play
-    from app.cli.demo_server import DemoFailed
+    from app.cli.demo.server import DemoFailed
+    from app.cli.demo.staging import demo as play
 
     with _told(failed=(DemoFailed,)):
         play(settings, keep=keep)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.cli.demo_screen import Screen
+from app.cli.demo.screen import Screen
 from app.cli.visible import visible
 from app.engine.json.arguments import Arguments, parse_arguments
 from app.service.clock import SystemClock

@@ -10,7 +10,7 @@ from datetime import datetime
 from statistics import median
 from typing import TYPE_CHECKING
 
-from app.cli.demo_client import Client, Person
+from app.cli.demo.client import Client, Person
 from app.service.clock import SystemClock
 from app.trust.keys import derive_signing_key
 from tests.e2e.processes import Place, serving

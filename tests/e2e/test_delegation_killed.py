@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pytest
 from typing_extensions import override
 
-from app.cli.demo_client import Client, Person
+from app.cli.demo.client import Client, Person
 from app.service.clock import SystemClock
 from app.store.server.whereabouts import running_database
 from app.trust.keys import CHANCE_BYTES, derive_signing_key

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from app.cli.demo_receiver import Receiver
+from app.cli.demo.receiver import Receiver
 from tests.e2e.processes import END_S, Place, serving
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ import httpx
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
-from app.cli.demo_server import DemoFailed
+from app.cli.demo.server import DemoFailed
 from app.engine.json.arguments import canonical_bytes
 from app.trust.jose import sign_jws
 from app.trust.keys import SigningKey

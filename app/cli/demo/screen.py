@@ -15,7 +15,7 @@ from app.cli.visible import visible
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from app.cli.demo_receiver import Received
+    from app.cli.demo.receiver import Received
     from app.service.clock import SystemClock
 
 WIDTH: Final = 100

@@ -10,10 +10,10 @@ import signal
 import sys
 from typing import TYPE_CHECKING
 
-from app.cli.demo_place import undisturbed
-from app.cli.demo_receiver import Receiver
-from app.cli.demo_screen import Screen
-from app.cli.demo_server import served
+from app.cli.demo.place import undisturbed
+from app.cli.demo.receiver import Receiver
+from app.cli.demo.screen import Screen
+from app.cli.demo.server import served
 from app.cli.greeting import shell_line
 from app.service.clock import SystemClock
 
@@ -39,7 +39,7 @@ def demo(settings: Settings, *, keep: bool) -> None:
             )
         with screen.waiting("starting Turngate"):
             # The client is loaded while the server starts: there are two cores.
-            from app.cli.demo_play import Play, newcomer  # noqa: PLC0415 - see above
+            from app.cli.demo.play import Play, newcomer  # noqa: PLC0415 - see above
 
             address = server.await_ready(clock)
         screen.said(f"Turngate serves on {address}, its data is in {placed.data_dir}")

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from itertools import count
 from typing import TYPE_CHECKING
 
-from app.cli.demo_server import DemoFailed
+from app.cli.demo.server import DemoFailed
 from app.store.server.embedded import is_used
 from app.store.server.embedded_keeper import locked
 

@@ -6,18 +6,18 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from app.cli import demo_story
-from app.cli.demo_client import Client, Person
-from app.cli.demo_server import DemoFailed, run_command
+from app.cli.demo import story
+from app.cli.demo.client import Client, Person
+from app.cli.demo.server import DemoFailed, run_command
 from app.cli.issuing import issue
 from app.service.access.development import TokenOrder
 from app.service.fresh_key import fresh_key
 
 if TYPE_CHECKING:
-    from app.cli.demo_client import Document
-    from app.cli.demo_receiver import Receiver
-    from app.cli.demo_screen import Screen
-    from app.cli.demo_story import Scene
+    from app.cli.demo.client import Document
+    from app.cli.demo.receiver import Receiver
+    from app.cli.demo.screen import Screen
+    from app.cli.demo.story import Scene
     from app.service.clock import SystemClock
     from app.settings import Settings
 
@@ -53,17 +53,17 @@ class Play:
     @property
     def model(self) -> str:
         """The model that plays."""
-        return self.settings.model or demo_story.SCRIPT
+        return self.settings.model or story.SCRIPT
 
     def all(self, clock: SystemClock) -> None:
         """Play everything. Raises DemoFailed and Unexpected."""
         self._prepare(clock)
-        conversation = self._scene(demo_story.approved(self.model, self.receiver.url))
+        conversation = self._scene(story.approved(self.model, self.receiver.url))
         self._arrived(1)
         self._verify(conversation)
-        self._scene(demo_story.denied(self.model, self.receiver.url), brief=True)
+        self._scene(story.denied(self.model, self.receiver.url), brief=True)
         self._arrived(1, show=False)
-        self._scene(demo_story.edited(self.model, self.receiver.url), brief=True)
+        self._scene(story.edited(self.model, self.receiver.url), brief=True)
         self._arrived(2)
 
     def _prepare(self, clock: SystemClock) -> None:
@@ -71,7 +71,7 @@ class Play:
         self.screen.heading("A key and an agent")
         key = self.client.register_key("demo", now=clock.now_s())
         self.screen.sent("POST /v1/keys", f"{key['id']} of {person.sub}, with proof, ES256")
-        agent = demo_story.agent(self.model)
+        agent = story.agent(self.model)
         saved = self.client.call("PUT", f"/v1/agents/{AGENT}", agent)
         tools = ", ".join(saved["tools"])
         self.screen.sent(

@@ -6,7 +6,7 @@ from hashlib import sha256
 
 import pytest
 
-from app.cli.demo_client import Unexpected, check_binding
+from app.cli.demo.client import Unexpected, check_binding
 
 ARGS = '{"body":"{}","url":"http://127.0.0.1:9000/orders"}'
 SHOWN = {
