@@ -19,16 +19,16 @@ from app.service.access.tokens import Access, Authenticated
 from app.service.agents.mcp_servers import McpServers
 from app.service.agents.tool_listing import ToolListing
 from app.service.agents.use_cases import Agents
+from app.service.artifacts.use_cases import Artifacts
 from app.service.caller import Caller
 from app.service.clock import Clock
-from app.service.context.artifacts import Artifacts
 from app.service.context.remembered import ConversationMemory
-from app.service.context.skills import Skills
 from app.service.grants.use_cases import Grants
 from app.service.keys.approver_keys import Keys
 from app.service.keys.passkeys import Passkeys
 from app.service.ports.database import Database, Session, Transaction
 from app.service.runs.conversations import Conversations
+from app.service.skills.use_cases import Skills
 
 if TYPE_CHECKING:
     from app.api.idempotency import Claim

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 from app.api.forms import AROUND_BYTES, FileForm
 from app.api.problems import MediaTypeRefused
 from app.runctx.mime import OCTETS, media_type
-from app.service.context.artifacts import Upload
+from app.service.artifacts.use_cases import Upload
 from app.service.refusals import ArtifactTooLarge, FieldFault, RequestInvalid
 
 if TYPE_CHECKING:

@@ -10,15 +10,15 @@ from app.service.access.revocations import Revocations
 from app.service.agents.tool_listing import ToolListing
 from app.service.agents.use_cases import Agents
 from app.service.approvals.use_cases import Approvals
-from app.service.context.artifacts import Artifacts
+from app.service.artifacts.use_cases import Artifacts
 from app.service.context.remembered import ConversationMemory
-from app.service.context.skills import Skills
 from app.service.grants.use_cases import Grants
 from app.service.keys.approver_keys import Keys
 from app.service.keys.passkeys import Passkeys, RelyingParty
 from app.service.questions.use_cases import Questions
 from app.service.runs.conversations import Conversations
 from app.service.runs.use_cases import Runs
+from app.service.skills.use_cases import Skills
 from app.service.streams.event_log import EventLog
 from app.service.streams.use_cases import StreamLimits, Streams
 

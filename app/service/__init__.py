@@ -11,6 +11,7 @@ what callers may do with it. Where to look:
 - what is run: `agents`, with the tools and MCP servers they name
 - one run: `runs` creates it, `driving` drives it a turn at a time, from what `replay` reads off
   the log and what `context` shows the model
+- what people bring along: `artifacts` and `skills`
 - what people are asked: `approvals` and `questions`; what they agreed to beforehand: `grants`
 - what readers get: `streams`
 """

@@ -26,8 +26,8 @@ from app.runctx.memory import (
 )
 from app.runctx.skill import NewSkill, SkillBody, SkillCapability, SkillHead, SkillSettings
 from app.runctx.skills.reader import SkillReader
-from app.service.context.skills import Skills
 from app.service.refusals import RequestInvalid
+from app.service.skills.use_cases import Skills
 from app.store.memory.folding import Folding
 from app.store.memory.rolling import RollingMemory
 from tests.service.context.test_compaction import SOON, TASK, reading

@@ -47,8 +47,9 @@ def packages(root: Path) -> set[str]:
 
 
 PACKAGES = sorted(packages(APP))
-# Protocols have nothing to test; the machine plays whole stories of turns.
-UNTESTED = {"service/ports"}
+# Protocols have nothing to test, and what the API alone does is tested there.
+UNTESTED = {"service/ports", "service/artifacts", "service/skills"}
+# The machine plays whole stories of turns.
 STORIES = {"turn/machine"}
 
 

@@ -23,8 +23,8 @@ from app.runctx.skill import Skill as KeptSkill
 from app.runctx.skill import SkillCard, SkillOrigin, SkillScope
 from app.runctx.skills.archive import skills_in
 from app.runctx.skills.folder import SKILL_NAME, FolderDefect
-from app.service.context.skill_spec import SkillSpec
 from app.service.refusals import FieldFault, RequestInvalid, SkillImportInvalid
+from app.service.skills.spec import SkillSpec
 
 routes = Routes(tags=["skills"])
 

@@ -22,7 +22,7 @@ from app.log.envelope import NewEvent
 from app.log.queries import Page, Reach
 from app.log.runs import RunCompleted, RunFailed
 from app.service.approvals.asking import TAINTED_BY, Background
-from app.service.context.artifacts import ARTIFACT_BYTES
+from app.service.artifacts.use_cases import ARTIFACT_BYTES
 from app.service.context.assembly import CannotStart
 from app.service.context.remembering import remember, remembered_turn
 from app.service.driving.closing import closing, failed

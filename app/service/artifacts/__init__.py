@@ -1,0 +1,4 @@
+"""The files of a conversation, as its people handle them.
+
+- `use_cases`: uploaded, read, downloaded, deleted
+"""
