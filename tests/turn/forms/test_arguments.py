@@ -68,6 +68,12 @@ async def test_t22_the_third_malformed_step_in_a_row_fails_the_turn() -> None:
     assert len(world.journal.of(ToolSettled)) == 3
 
 
+async def test_t22_steps_are_counted_and_not_their_calls() -> None:
+    step = [called(f"c{n}", "read", "[", position=n) for n in range(3)]
+    world = World([reply(*step), reply(*step), reply(said("ok"))], MemoryTool("read"))
+    assert (await world.turn()).text == "ok"
+
+
 async def test_t22_a_sound_step_between_restarts_the_count() -> None:
     texts = ["[", "[", "{}", "[", "["]
     replies = [reply(called(f"c{step}", "read", text)) for step, text in enumerate(texts)]

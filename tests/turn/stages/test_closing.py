@@ -14,7 +14,7 @@ from app.turn.result import EndedBy
 from app.turn.transcript import TurnSoFar
 from tests.support.turn.provider import called, final, reply, said, thought
 from tests.support.turn.tools import EGRESS, MemoryTool
-from tests.support.turn.world import World
+from tests.support.turn.world import World, deny
 
 if TYPE_CHECKING:
     from app.engine.streaming.items import StreamItem
@@ -137,3 +137,14 @@ async def test_an_answer_after_as_many_denials_as_are_allowed_is_one(
     world.crash(len(world.journal.facts))
     world.so_far = TurnSoFar(denial_reprompts=reprompts)
     assert (await world.turn()).ended_by is ended_by
+
+
+async def test_t44_steps_that_repeat_a_denied_call_are_counted_and_not_the_repeats() -> None:
+    again = reply(*(called(f"r{n}", "post", {}, position=n) for n in range(2)))
+    world = World(
+        [reply(called("c1", "post", {})), again, again, reply(said("ok"))],
+        MemoryTool("post", required=EGRESS, asks=True),
+    )
+    paused = await world.turn()
+    result = await world.turn(approval_decisions=[deny(paused.pending_approvals[0])])
+    assert (result.text, result.ended_by) == ("ok", EndedBy.ANSWER)

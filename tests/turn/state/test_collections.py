@@ -119,3 +119,19 @@ async def test_each_collection_resolves_the_call_that_an_earlier_turn_left(
     assert result.ended_by is EndedBy.ANSWER
     assert [call.args_canonical.decode() for call in world.tools.calls] == ran
     assert [one.outcome for one in world.journal.of(ToolSettled)] == settled
+
+
+async def test_of_equal_decisions_the_first_is_for_the_first_occurrence() -> None:
+    """turn.md 2.3: decisions in their order, occurrences in that of the log."""
+    equal = [called("c1", "post", {}, position=place) for place in range(2)]
+    world = World([reply(*equal), reply(said("ok"))], MemoryTool("post", POST, asks=True))
+    assert (await world.turn()).ended_by is EndedBy.PAUSE
+    decisions = [
+        ApprovalDecision(
+            request_id="c1", tool_name="post", args_json="{}", approved=approved, turn_id="turn_1"
+        )
+        for approved in (True, False)
+    ]
+    await world.turn(approval_decisions=decisions)
+    assert [call.call_id for call in world.tools.calls] == ["call_1_1_0"]
+    assert [one.call_id for one in world.journal.of(ToolSettled)] == ["call_1_1_1"]
