@@ -76,3 +76,22 @@ async def test_where_two_agree_for_the_session_it_serves(house: House) -> None:
     await house.drive(first)
     again = await alice.run(STAMP, conversation_id=first.conversation_id)
     assert (await house.drive(again)).status == "completed"
+
+
+@pytest.mark.parametrize("member", ["agent", "tool", "tool_definition_digest"])
+async def test_of_what_waits_besides_only_the_like_is_answered_with_it(
+    house: House, member: str
+) -> None:
+    """Another agent, tool or definition has none of it, whatever brought it into the pause."""
+    await house.agent()
+    alice = await house.person()
+    run = await house.drive(await alice.run("call stamp {}\ncall stamp {}\n---\nsay done"))
+    first, second = await house.pending(run)
+    await house.store.everyone.pool.execute(
+        "UPDATE approvals SET card = jsonb_set(card::jsonb, ARRAY[$2], '\"another\"')::json"
+        " WHERE id = $1",
+        second.id,
+        member,
+    )
+    await alice.approve(first, scope="session")
+    assert [one.status for one in await house.asked(run)] == ["approved", "pending"]

@@ -15,6 +15,7 @@ from app.log.calls import (
     ToolStarted,
 )
 from app.policy.capability import ALL_CAPABILITIES, NO_CAPABILITIES
+from app.turn.options import Identity
 from app.turn.ports import DispatchDeny
 from app.turn.result import EndedBy, TurnResult
 from tests.support.turn.provider import called, reply, said
@@ -101,6 +102,15 @@ async def test_an_undecided_re_run_stays_asked() -> None:
     world, _ = await asked_again()
     again = await world.turn()
     assert [one.outcome_unknown for one in again.pending_approvals] == [True]
+
+
+@pytest.mark.parametrize("collection", ["approved_call_ids", "denied_call_ids"])
+async def test_a_decision_without_a_turn_never_fits_a_started_call(collection: str) -> None:
+    """turn.md 2.3: it is about a call that has not begun, and would run this one silently again."""
+    world = await started()
+    result = await world.turn(**{collection: frozenset({Identity("c1", "post", '{"n":1}')})})
+    assert [one.outcome_unknown for one in result.pending_approvals] == [True]
+    assert (world.tools.ran, world.journal.of(ToolSettled)) == ([], [])
 
 
 async def test_t137_unattended_the_model_is_told_that_the_effect_may_have_happened() -> None:
