@@ -303,6 +303,16 @@ async def test_a_digest_that_differs_from_the_signed_one_fails_the_turn() -> Non
     assert (result.failure.kind, world.tools.ran) == (FailureKind.INTERNAL, [])
 
 
+async def test_what_policy_refuses_by_now_is_refused_before_its_digest_is_looked_at() -> None:
+    """The order of turn.md 6.4: a refusal is a result, and the turn goes on."""
+    world = world_of()
+    first = await world.turn()
+    world.tools.by_name["post"].decision = DispatchDeny("frozen")
+    decision = replace(approve(first.pending_approvals[0]), effective_sha256="0" * 64)
+    result = await world.turn(approval_decisions=[decision])
+    assert (result.failure, result.text) == (None, "ok")
+
+
 async def test_a_digest_that_equals_the_signed_one_lets_the_call_run() -> None:
     world = world_of()
     first = await world.turn()
