@@ -139,9 +139,10 @@ class McpConnections:
     ) -> ToolOutcome:
         """The outcome of a call of the tool, as long as it is defined as it was when offered.
 
-        A server that is gone has `GRACE_S` to come back. Cancelling cancels the call.
+        A server that is gone has `GRACE_S` to come back, however long the call took until then.
+        Cancelling cancels the call.
         """
-        until = self._clock.now_ms() + GRACE_S * 1000
+        gone_since: int | None = None
         was_sent = False
         while True:
             try:
@@ -153,7 +154,10 @@ class McpConnections:
             except Lost:
                 was_sent = True
                 why = NOT_REACHABLE
-            if (was_sent and not repeatable) or self._clock.now_ms() >= until:
+            if gone_since is None:
+                gone_since = self._clock.now_ms()
+            is_given_up = self._clock.now_ms() - gone_since >= GRACE_S * 1000
+            if is_given_up or (was_sent and not repeatable):
                 return _unknown(tool) if was_sent else failed(TOOL_FAILED, f"nothing ran: {why}")
             await self._clock.sleep(RETRY_S)
 

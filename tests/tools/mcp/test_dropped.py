@@ -95,7 +95,10 @@ async def test_f74_after_the_grace_period_it_is_settled_with_unknown_effect() ->
 
 
 async def test_a_call_that_can_do_no_harm_is_sent_again() -> None:
-    """Without anything that remembers the stream, only such a call survives its connection."""
+    """Without anything that remembers the stream, only such a call survives its connection.
+
+    The grace period begins when that drops, and not with the call.
+    """
     tools, clock = ToolServer([tool("search")]), WatchedClock()
     tools.hold("search")
     async with (
@@ -108,6 +111,7 @@ async def test_a_call_that_can_do_no_harm_is_sent_again() -> None:
         async with asyncio.TaskGroup() as group:
             calling = group.create_task(call(known, server, search, repeatable=True))
             await tools.began.acquire()
+            _pass(clock, GRACE_S + 1)
             clock.on_wait = wire.mend
             wire.cut()
             tools.held["search"].set()
