@@ -39,8 +39,17 @@ _NOT_BACK_YET: Final = frozenset({502, 503, 504})
 _PLAIN: Final = {"accept-encoding": "identity", "user-agent": "turngate"}
 
 
+# What a stream of events ends with that is not read on: an answer that cannot be read. One that
+# just breaks off is taken for a lost connection, and a call that may be is sent again.
+_UNREADABLE_EVENT: Final = b"\n\ndata: unreadable\n\n"
+
+
 class AnswerUnreadable(httpx2.StreamError):
-    """The answer was longer than it may be, took longer, or was packed."""
+    """The answer was longer than it may be, or was packed."""
+
+
+class AnswerCutOff(httpx2.StreamError):
+    """The answer did not come to its end, or not in time."""
 
 
 class PinnedTransport(httpx2.AsyncBaseTransport):
@@ -128,23 +137,38 @@ def _pinned(request: httpx2.Request, to: Target, address: str) -> httpx2.Request
 
 def _bounded(response: httpx2.Response) -> httpx2.Response:
     # What answers asynchronously is read asynchronously.
-    stream = cast("httpx2.AsyncByteStream", response.stream)
+    headers = httpx2.Headers(response.headers)
+    stream = _BoundedStream(
+        cast("httpx2.AsyncByteStream", response.stream),
+        headers.pop("content-encoding", "identity"),
+        has_events=headers.get("content-type", "").startswith("text/event-stream"),
+    )
     return httpx2.Response(
         response.status_code,
-        headers=response.headers,
-        stream=_BoundedStream(stream, response.headers.get("content-encoding", "identity")),
+        headers=headers,
+        stream=stream,
         extensions=response.extensions,
     )
 
 
 class _BoundedStream(httpx2.AsyncByteStream):
-    def __init__(self, inner: httpx2.AsyncByteStream, coding: str) -> None:
+    def __init__(self, inner: httpx2.AsyncByteStream, coding: str, *, has_events: bool) -> None:
         self._inner = inner
         self._coding = coding
+        self._has_events = has_events
         self._until = asyncio.get_running_loop().time() + MAX_ANSWER_S
 
     @override
     async def __aiter__(self) -> AsyncIterator[bytes]:
+        try:
+            async for chunk in self._chunks():
+                yield chunk
+        except AnswerUnreadable:
+            if not self._has_events:
+                raise
+            yield _UNREADABLE_EVENT
+
+    async def _chunks(self) -> AsyncIterator[bytes]:
         if self._coding.lower() != "identity":
             raise AnswerUnreadable("the answer is packed, although a plain one was asked for")
         left = MAX_ANSWER_BYTES
@@ -156,7 +180,7 @@ class _BoundedStream(httpx2.AsyncByteStream):
             except StopAsyncIteration:
                 return
             except (TimeoutError, httpx2.TransportError) as error:
-                raise AnswerUnreadable("the answer did not come to its end") from error
+                raise AnswerCutOff("the answer did not come to its end") from error
             left -= len(chunk)
             if left < 0:
                 raise AnswerUnreadable("the answer is longer than it may be")

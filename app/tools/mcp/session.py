@@ -118,7 +118,13 @@ async def conversation(
             transport = partial(stdio_transport, command, ended)
         else:
             http = await stack.enter_async_context(_http_client(server.headers, web))
-            transport = partial(streamable_http_client, server.url or "", http_client=http)
+            # Whole answers are bounded, so the events that they come in need no bound of their own.
+            transport = partial(
+                streamable_http_client,
+                server.url or "",
+                http_client=http,
+                max_sse_event_size=None,
+            )
         try:
             # The older of the two protocols can take up a dropped stream, so it goes first.
             opening = _client(overheard(transport(), calls()), "legacy")

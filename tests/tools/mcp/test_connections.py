@@ -148,18 +148,22 @@ async def test_a_process_whose_answer_is_too_long_is_refused_it_and_goes_on() ->
     assert "may have happened" in json.loads(long.text)["error"]
 
 
-async def test_an_answer_that_is_too_long_is_refused() -> None:
-    tools = ToolServer([tool("dump"), tool("echo")])
-    tools.answers["dump"] = _text("x" * 5_000_000)
+@pytest.mark.parametrize("is_json", [True, False], ids=["json", "events"])
+async def test_an_answer_that_is_too_long_is_refused(*, is_json: bool) -> None:
+    """Once, though the call could be sent again; in whichever form the server answers."""
+    tools = ToolServer([tool("dump"), tool("much"), tool("echo")])
+    tools.answers["dump"] = _text("é" * 2_500_000)
+    tools.answers["much"] = _text("é" * 1_500_000)
     async with (
-        served_tools(tools, json_response=True) as served,
+        served_tools(tools, json_response=is_json) as served,
         connections(served.host) as known,
     ):
         server = web(served.url)
         found = await listed(known, server)
-        outcome = await call(known, server, found["dump"])
+        outcome = await call(known, server, found["dump"], repeatable=True)
+        assert len(text_of(await call(known, server, found["much"]))) == 1_500_000
         assert text_of(await call(known, server, found["echo"])) == "echo {}"
-    assert outcome.code == "tool_failed"
+    assert (outcome.code, tools.count("dump")) == ("tool_failed", 1)
     assert len(outcome.text) < 500
 
 

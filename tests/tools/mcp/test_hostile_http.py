@@ -32,6 +32,7 @@ class Front:
     tools: ToolServer
     evil: Answer
     seen: list[dict[str, str]] = field(default_factory=list)
+    evils: int = 0
 
     @asynccontextmanager
     async def served(self) -> AsyncIterator[Served]:
@@ -45,6 +46,7 @@ class Front:
             message = await receive()
             asked = json.loads(message.get("body") or b"{}")
             if asked.get("params", {}).get("name") == "evil":
+                self.evils += 1
                 await self.evil(asked["id"], send)
                 return
 
@@ -91,15 +93,21 @@ async def no_page(_: Any, send: Send) -> None:
     await send({"type": "http.response.body", "body": b"<h1>" + b"x" * 100_000})
 
 
-@pytest.mark.parametrize("evil", [packed, endless, broken, no_page])
+async def packed_events(_: Any, send: Send) -> None:
+    await begin(send, content_type="text/event-stream", content_encoding="gzip")
+    await send({"type": "http.response.body", "body": gzip.compress(b": x\n" * 30_000_000)})
+
+
+@pytest.mark.parametrize("evil", [packed, packed_events, endless, broken, no_page])
 async def test_a_hostile_answer_fails_its_call_and_no_other(evil: Answer) -> None:
+    """It is a failure of that call, which is not made again though it might be."""
     front = Front(ToolServer([tool("evil"), tool("good")]), evil)
     async with front.served() as served, connections(served.host) as known:
         server = web(served.url)
         found = await listed(known, server)
-        outcome = await call(known, server, found["evil"])
+        outcome = await call(known, server, found["evil"], repeatable=True)
         assert text_of(await call(known, server, found["good"])) == "good {}"
-    assert outcome.code in {"tool_failed", "outcome_unknown"}
+    assert (outcome.code, front.evils) == ("tool_failed", 1)
     assert len(outcome.text) < 3000
 
 
