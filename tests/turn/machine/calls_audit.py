@@ -25,11 +25,12 @@ from app.log.calls import (
     ToolStarted,
 )
 from app.log.runs import StepStarted
+from app.policy.capability import ALL_CAPABILITIES
 from app.policy.profile import Origin
 from app.policy.taint import Trust
 from app.turn.result import EndedBy
 from tests.turn.machine.audit import Audited, holds
-from tests.turn.machine.house import GIVES_ACCESS, OF_WORKERS, TOOLS
+from tests.turn.machine.house import GIVES_ACCESS, OF_WORKERS, STRANGER, TOOLS, nearest
 from tests.turn.machine.law import BASE, NOTHING, is_harmless
 from tests.turn.machine.runlog import thread_of
 from tests.turn.machine.script import (
@@ -114,7 +115,7 @@ class CallsAudit(Audited):
                     fired[turn] += 1
                     assert self.world.kind.hatch
                     assert not call.thread
-                    assert at.payload.offered == ("hidden",)
+                    assert at.payload.offered == (nearest(call.tool),)
                     # A process that dies right here leaves the call behind, for the gate to judge.
                     ended = [one for one in call.results if one.drive == number]
                     assert not call.of(ToolStarted, number)
@@ -167,7 +168,12 @@ class CallsAudit(Audited):
 
     @holds
     def annotations_never_lower_a_requirement(self) -> None:
-        """I12: a connector that declares itself anew only ever requires more."""
+        """I12: a connector that declares itself anew only ever requires more.
+
+        What nobody registered requires everything, whatever it says of itself.
+        """
+        assert STRANGER.required() == ALL_CAPABILITIES
+        assert STRANGER.ingests_untrusted
         policies = [drove.there.policy for drove in self.world.drives]
         for policy in [*policies, self.world.policy]:
             assert policy.feed.origin is Origin.REGISTERED_CONNECTOR

@@ -35,6 +35,7 @@ class ConsentAudit(Audited):
             if by is None:
                 continue
             if by.kind == "decision":
+                assert by.id in self.world.people.decided, "nobody decided that here"
                 card = self.world.people.card_of(by.id)
                 assert card.said is not None
                 assert card.said.approved
@@ -47,15 +48,21 @@ class ConsentAudit(Audited):
                 assert given["session_approved_tools"][call.tool].approval_id == by.id
             else:
                 assert by.id in {one.grant_ref for one in given["remembered_grants"][call.tool]}
+                assert call.tool in dict(self.world.drives[at.drive].there.grants)
         assert set(used.values()) <= {1}, "one decision served twice"
         in_advance = Counter(self._canonical(call) for call in self._run_in_advance())
         assert set(in_advance.values()) <= {1}, "one tuple served twice"
+        assert in_advance.keys() <= self._wanted(), "a tuple served another tool or argument"
 
     def _run_in_advance(self) -> Iterator[Call]:
         """The calls that ran by an approval that was there before the run."""
         for call, at, start in self.world.history.started():
             if start.covered_by is None and start.attempt == 1 and not call.of(CallGated, at.drive):
                 yield call
+
+    def _wanted(self) -> set[tuple[str, str]]:
+        """What was approved before the run began."""
+        return {(one.tool_name, one.args_json) for one in self.world.kind.approved}
 
     def _canonical(self, call: Call) -> tuple[str, str]:
         return call.tool, CANONICAL[self.world.sent(call)]
@@ -74,6 +81,9 @@ class ConsentAudit(Audited):
             for decision in drove.forwarded:
                 uses = len(list(self._uses(decision, number)))
                 assert uses + reported[decision.approval_id] == 1
+            assert all(reported[one.approval_id] == 1 for one in drove.spent)
+            asked = [one.call_id for one in drove.result.pending_approvals]
+            assert len(asked) == len(set(asked))
 
     def _uses(self, decision: ApprovalDecision, drive: int) -> Iterator[int]:
         """Where, in the drive it was given to, a decision had its effect."""
@@ -179,8 +189,7 @@ class ConsentAudit(Audited):
                 yield said.covered_by == by and (passed or kind == "session")
         may_rerun = TOOLS[call.tool].idempotent or is_harmless(call.tool, drove.there.policy)
         yield start.attempt > 1 and may_rerun
-        wanted = {(one.tool_name, one.args_json) for one in self.world.kind.approved}
-        yield at.drive == 0 and self._canonical(call) in wanted
+        yield at.drive == 0 and self._canonical(call) in self._wanted()
 
     @holds
     def nobody_satisfies_a_veto_or_the_ceiling(self) -> None:

@@ -30,9 +30,10 @@ from tests.support.turn.tools import (
 from tests.turn.machine.script import DELEGATE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any
 
-    from app.turn.ports import ToolDecision
+    from app.turn.ports import ToolDecision, ToolSpec
     from tests.support.turn.tools import Body
 
 GIVES_ACCESS: Final = frozenset({Capability.GRANT_ACCESS})
@@ -73,11 +74,12 @@ TOOLS: Final = {
         Known(name="stamp", required=WRITE, asks=True, idempotent=True, cacheable=True),
         Known(name="share", required=GIVES_ACCESS, cacheable=True, idempotent=True),
         Known(name="hidden", required=WRITE, advertised=False),
+        Known(name="tucked", required=EGRESS, advertised=False),
         Known(name="shell", required=WRITE, escapes=True),
         Known(name="tidy", required=WRITE, rewrites=9),
         Known(name="brief", required=READ, injects="beware"),
         Known(name="vault", required=READ, redacts="(redacted)"),
-        Known(name="feed", required=CONNECTOR),
+        Known(name="feed", required=CONNECTOR | READ),
         Known(name="huge", required=READ),
         Known(name="raises", required=WRITE),
         Known(name="stranger", required=ALL_CAPABILITIES, ingests=True),
@@ -86,8 +88,11 @@ TOOLS: Final = {
     )
 }
 OF_WORKERS: Final = ("read", "inbox", "write", "send", "post", "stamp", "tidy", "vault")
+HIDDEN: Final = tuple(name for name, one in TOOLS.items() if not one.advertised)
 # The connector that declares itself again and again, as it was registered.
-FEED: Final = ToolProfile(Origin.REGISTERED_CONNECTOR, True, False, False)
+FEED: Final = ToolProfile(Origin.REGISTERED_CONNECTOR, True, False, False, extra=READ)
+# What nobody registered, and what it says of itself.
+STRANGER: Final = ToolProfile(Origin.UNKNOWN, True, False, False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,15 +127,29 @@ class Policy:
         return lets_in or tool not in TOOLS or TOOLS[tool].ingests
 
 
-def executor(policy: Policy, body: Body, names: Iterable[str] = tuple(TOOLS)) -> MemoryTools:
-    """The tools under that policy; `hidden` is what a search for tools finds."""
-    tools = MemoryTools(*(_tool(TOOLS[name], policy, body) for name in names))
-    tools.recoverable = [tools.by_name["hidden"].spec] if "hidden" in tools.by_name else []
+class SearchedTools(MemoryTools):
+    """Tools of which some are found by a search alone."""
+
+    async def recover_unadvertised(self, name: str, args: Mapping[str, Any]) -> Sequence[ToolSpec]:
+        """The tool of that name, or the one that resembles everything."""
+        named = [spec for spec in self.recoverable if spec.name == name]
+        return named or self.recoverable[:1]
+
+
+def nearest(name: str) -> str:
+    """What a search finds that somebody made by calling a tool of that name."""
+    return name if name in HIDDEN else HIDDEN[0]
+
+
+def executor(policy: Policy, body: Body, names: Iterable[str] = tuple(TOOLS)) -> SearchedTools:
+    """The tools under that policy."""
+    tools = SearchedTools(*(_tool(TOOLS[name], policy, body) for name in names))
+    tools.recoverable = [tools.by_name[name].spec for name in HIDDEN if name in tools.by_name]
     return tools
 
 
 def _tool(known: Known, policy: Policy, body: Body) -> MemoryTool:
-    profile = policy.feed if known.name == "feed" else None
+    profile = {"feed": policy.feed, "stranger": STRANGER}.get(known.name)
     required = profile.required() if profile else known.required
     return MemoryTool(
         known.name,

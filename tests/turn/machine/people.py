@@ -18,6 +18,7 @@ from tests.trust.decisions import APPROVE, KEY, signed
 
 if TYPE_CHECKING:
     from app.trust.decision import DecisionPayload
+    from app.turn.options import Identity
     from app.turn.result import PendingApproval, PendingQuestion
 
 GRANTED: Final = frozenset({Capability.ARBITRARY_EGRESS})
@@ -172,8 +173,10 @@ class People:
         }
 
     async def is_live(self, grant_ref: str) -> bool:
-        """What the register says while the turn is under way."""
-        return any(one.ref == grant_ref and one.state == "live" for one in self.grants.values())
+        """What the register says while the turn is under way; it leaves the time to the turn."""
+        taken_back = {"revoked", "revoked since"}
+        grants = self.grants.values()
+        return any(one.ref == grant_ref and one.state not in taken_back for one in grants)
 
 
 def verified_of(token: str) -> VerifiedDecision | None:
@@ -202,4 +205,16 @@ def _decision(card: Card, said: DecisionPayload) -> ApprovalDecision:
         effective_sha256=hashlib.sha256(effective.encode()).hexdigest(),
         definition_digest=said.tool_definition_digest,
         outcome_unknown=card.pending.outcome_unknown,
+    )
+
+
+def approved_elsewhere(identity: Identity) -> ApprovalDecision:
+    """The approval of such a call in the turn before this run."""
+    return ApprovalDecision(
+        turn_id="turn_0",
+        request_id=identity.request_id,
+        tool_name=identity.tool_name,
+        args_json=identity.args_json,
+        approved=True,
+        approval_id="appr_0",
     )

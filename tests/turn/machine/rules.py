@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Literal, get_args
+from typing import TYPE_CHECKING, Final, Literal, TypeVar, get_args
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from app.policy.grants import SessionApproval
-from app.policy.profile import ToolProfile
+from app.policy.profile import Origin, ToolProfile
 from app.turn.options import Identity
+from tests.support.turn.tools import READ
 from tests.turn.machine.drive import Recording
 from tests.turn.machine.house import GIVES_ACCESS, TOOLS, Policy
 from tests.turn.machine.law import NOTHING
@@ -31,27 +33,31 @@ from tests.turn.machine.script import (
 from tests.turn.machine.world import Kind, World
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from app.policy.capability import CapabilitySet
     from app.turn.result import PendingQuestion
     from tests.turn.machine.people import Card
 
-SOUND: Final = st.sampled_from([*CANONICAL])
-TEXTS: Final = st.one_of(SOUND, SOUND, SOUND, st.sampled_from(MALFORMED))
+D = TypeVar("D")
+
+
+def mostly(often: st.SearchStrategy[D], seldom: st.SearchStrategy[D]) -> st.SearchStrategy[D]:
+    """Every eighth is of the second kind. (`one_of` takes what stands in it twice once.)"""
+    return st.integers(0, 7).flatmap(lambda drawn: seldom if drawn == 7 else often)
+
+
 # Ids and arguments repeat, some arguments are malformed, two tools are nobody's. What lets content
 # in and what sends some out come more often, for without both no taint shows.
+TEXTS: Final = mostly(st.sampled_from([*CANONICAL]), st.sampled_from(MALFORMED))
 NAMES: Final = st.sampled_from(
     [*TOOLS, *["inbox", "send", "post"] * 3, *["share", "stamp"] * 2, "nope", HANDOFF]
 )
 PLAIN: Final = st.tuples(NAMES, TEXTS)
 ASKING: Final = st.tuples(
-    st.just(ASK), st.sampled_from([*GOOD_QUESTIONS * 3, *BAD_QUESTIONS, MALFORMED[0]])
+    st.just(ASK), st.sampled_from([*GOOD_QUESTIONS * 6, *BAD_QUESTIONS, MALFORMED[0]])
 )
 DELEGATING: Final = st.tuples(
-    st.just(DELEGATE), st.sampled_from([*DELEGATIONS * 3, *BAD_DELEGATIONS, MALFORMED[0]])
+    st.just(DELEGATE), st.sampled_from([*DELEGATIONS * 6, *BAD_DELEGATIONS, MALFORMED[0]])
 )
-ASKS_NOT: Final = st.one_of(PLAIN, PLAIN, PLAIN, ASKING)
 # The dial of a reply fails as often: after three retries the turn gives up.
 FAILS: Final = st.sampled_from([0] * 12 + [1, 3, 4])
 
@@ -61,8 +67,12 @@ READS_MAIL: Final = Reply((("inbox", "{}"),))
 def replies(calls: st.SearchStrategy[tuple[str, str]], most: int) -> st.SearchStrategy[Reply]:
     """One reply with up to `most` calls; in every third one the last of them stands twice."""
     batch = st.lists(calls, min_size=1, max_size=most).map(tuple)
-    twice = batch.map(lambda calls: (*calls[:-1], *calls[-1:] * 2))
-    return st.builds(Reply, st.one_of(batch, batch, twice), FAILS)
+    is_twice = st.integers(0, 2).map(lambda drawn: drawn == 2)
+    return st.builds(_reply, batch, is_twice, FAILS)
+
+
+def _reply(calls: tuple[tuple[str, str], ...], is_twice: bool, fails: int) -> Reply:
+    return Reply((*calls, *calls[-1:]) if is_twice else calls, fails)
 
 
 def scripts(calls: st.SearchStrategy[tuple[str, str]]) -> st.SearchStrategy[tuple[Reply, ...]]:
@@ -75,29 +85,38 @@ def scripts(calls: st.SearchStrategy[tuple[str, str]]) -> st.SearchStrategy[tupl
     after_mail = played.map(lambda script: (READS_MAIL, *script))
     again = played.map(lambda script: (*script, script[0]))
     insisting = replies(calls, 1).map(lambda reply: (reply,) * 6)
-    return st.one_of(played, after_mail, after_mail, again, insisting)
+    kinds = (played, after_mail, after_mail, again, insisting)
+    return st.integers(0, len(kinds) - 1).flatmap(kinds.__getitem__)
 
 
-def in_advance(*tools: str) -> st.SearchStrategy[frozenset[Identity]]:
-    """At most one tuple about a call of one of these tools, from before the run began."""
-    args = st.sampled_from([*CANONICAL.values()])
-    identity = st.builds(Identity, st.just("c1"), st.sampled_from(tools), args)
-    return st.frozensets(identity, max_size=1)
+def in_advance(script: tuple[Reply, ...], *tools: str) -> st.SearchStrategy[frozenset[Identity]]:
+    """At most one tuple, from before the run began, about a call of one of these tools."""
+    said = [call for reply in script for call in reply.calls]
+    known = [(tool, CANONICAL[text]) for tool, text in said if tool in tools and text in CANONICAL]
+    found = [Identity("c1", *one) for one in (*known, (tools[0], "{}"))]
+    return st.frozensets(st.sampled_from(found), max_size=1)
 
 
-ALONE: Final = st.builds(
-    Kind,
-    scripts(ASKS_NOT),
-    hatch=st.booleans(),
-    unattended=st.sampled_from([False, False, True]),
-    checkpoints=st.booleans(),
-    forwarded=st.booleans(),
-    approved=in_advance("post", "share", "write", "hidden"),
-    denied=in_advance("send", "stamp", "tidy"),
-)
+def alone(script: tuple[Reply, ...]) -> st.SearchStrategy[Kind]:
+    """A run without workers, whose model plays the script."""
+    return st.builds(
+        Kind,
+        st.just(script),
+        hatch=st.booleans(),
+        unattended=st.sampled_from([False, False, True]),
+        checkpoints=st.booleans(),
+        forwarded=st.booleans(),
+        by_turn=st.booleans(),
+        approved=in_advance(script, "post", "share", "write", "hidden"),
+        denied=in_advance(script, "send", "stamp", "tidy"),
+        elsewhere=in_advance(script, "inbox", "stranger", "shell"),
+    )
+
+
+ALONE: Final = scripts(mostly(PLAIN, ASKING)).flatmap(alone)
 STAFFED: Final = st.builds(
     Kind,
-    scripts(st.one_of(PLAIN, DELEGATING, DELEGATING)),
+    scripts(st.booleans().flatmap(lambda drawn: DELEGATING if drawn else PLAIN)),
     scripts(PLAIN),
     unattended=st.sampled_from([False, False, False, True]),
     checkpoints=st.booleans(),
@@ -106,9 +125,11 @@ DEATHS: Final = st.one_of(
     st.builds(Death, st.sampled_from(Moment), st.integers(0, 8)),
     st.builds(Death, st.just(Moment.IN_TOOL), st.integers(0, 2)),
 )
-WHICH: Final = st.integers(0, 3)
+RECORDING: Final = (Recording.WORKS, Recording.FAILS, Recording.RAISES)
 VERDICTS: Final = st.sampled_from(["approve", "approve", "approve", "edit", "deny", "expire"])
 EDITS: Final = st.sampled_from(['{"n":3}', '{"n":1}', "{}", '{"m":[2],"n":4}'])
+WIDE: Final = GRANTED | GIVES_ACCESS
+Act = Callable[[st.DataObject], None]
 GRANT: Final = st.sampled_from(get_args(Live))
 Standing = tuple[str, Literal["session", "wide session", "ended"] | Live]
 STANDING: Final[st.SearchStrategy[Standing]] = st.one_of(
@@ -146,10 +167,13 @@ def escalating(policy: Policy) -> Policy:
 
 
 def declared(reads: bool, harms: bool, is_open: bool) -> Callable[[Policy], Policy]:
-    """The connector declares itself anew: whether it reads only, destroys, lets content in."""
+    """The connector declares itself anew: whether it reads only, destroys, lets content in.
+
+    It also claims to be a tool of the sandbox, which nobody believes.
+    """
 
     def changed(policy: Policy) -> Policy:
-        feed = policy.feed.merged(ToolProfile(policy.feed.origin, reads, harms, is_open))
+        feed = policy.feed.merged(ToolProfile(Origin.LOCAL_SANDBOX, reads, harms, is_open))
         return replace(policy, feed=feed, declared=(*policy.declared, (reads, harms, is_open)))
 
     return changed
@@ -181,113 +205,124 @@ class RunRules(RuleBasedStateMachine):
         self.world.recording = data.draw(st.sampled_from(Recording))
         state: Live = data.draw(GRANT)
         self.world.people.grants["send"] = Grant("grnt_0", GRANTED, state)
-        for consent in data.draw(st.lists(STANDING, max_size=2)):
-            self.consent_for_longer(consent)
-        for change in data.draw(st.lists(CHANGES, max_size=2)):
-            self.change_the_policy(change)
+        for _ in range(data.draw(st.integers(0, 2), "consents")):
+            self.consent(data)
+        for _ in range(data.draw(st.integers(0, 2), "changes")):
+            self.change_the_policy(data)
         self.is_news = True
 
-    @precondition(lambda self: self.world.is_over)
     @rule(data=st.data())
-    def begin_anew(self, data: st.DataObject) -> None:
-        self.begin(data)
+    def go_on(self, data: st.DataObject) -> None:
+        """Something happens. Of several rules a life would have some and do without the others.
+
+        Hypothesis leaves rules out at random, and a run that nobody takes up, or nobody decides
+        on, shows nothing.
+        """
+        acts = self.acts()
+        acts[data.draw(st.integers(0, len(acts) - 1))](data)
+
+    def acts(self) -> list[Act]:
+        """What may happen now, what is likely more often."""
+        if self.world.is_over:
+            return [self.begin]
+        acts: list[Act] = [self.consent, self.change_the_policy, self.change_the_recorder]
+        if self.is_news:
+            acts += [*[self.drive] * 6, *[self.drive_until_the_process_dies] * 2]
+        if self.undecided():
+            acts += [*[self.decide] * 8, self.tighten_what_is_asked_about]
+            acts += [self.consent_to_what_is_asked_about] * 2
+        if self.unanswered():
+            acts += [self.answer] * 8
+        return acts
 
     # The worker processes.
 
-    @precondition(lambda self: self.is_due())
-    @rule(stale=st.booleans())
-    def drive(self, stale: bool) -> None:
-        """Take the run up; `stale`: give it decisions once more that are used up."""
-        self.world.drive(stale=stale)
+    def drive(self, data: st.DataObject) -> None:
+        """Take the run up; `stale`: give it once more the decisions that are used up."""
+        self.world.drive(stale=data.draw(st.booleans(), "stale"))
         self.is_news = self.world.drives[-1].result is None
 
-    @precondition(lambda self: self.is_due())
-    @rule(death=DEATHS)
-    def drive_until_the_process_dies(self, death: Death) -> None:
+    def drive_until_the_process_dies(self, data: st.DataObject) -> None:
         """A death that finds nothing to interrupt is a turn like any other."""
-        self.world.drive(death)
+        self.world.drive(data.draw(DEATHS, "death"))
         self.is_news = self.world.drives[-1].result is None
 
     # The people.
 
-    @precondition(lambda self: self.undecided())
-    @rule(which=WHICH, verdict=VERDICTS, edit=EDITS)
-    def decide(self, which: int, verdict: str, edit: str) -> None:
+    def decide(self, data: st.DataObject) -> None:
         """Answer one card: as it stands, with an edit and a note, not at all in time."""
-        people, card = self.world.people, self.card(which)
-        match verdict:
+        people, card = self.world.people, data.draw(self.cards(), "card")
+        match verdict := data.draw(VERDICTS, "verdict"):
             case "edit":
-                people.say(card, approves=True, edit=edit, note="mind")
+                people.say(card, approves=True, edit=data.draw(EDITS, "edit"), note="mind")
             case "expire":
                 people.expire(card)
             case _:
                 people.say(card, approves=verdict == "approve")
         self.is_news = True
 
-    @precondition(lambda self: self.unanswered())
-    @rule(which=WHICH, declines=st.booleans())
-    def answer(self, which: int, declines: bool) -> None:
-        question = self.unanswered()[which % len(self.unanswered())]
+    def answer(self, data: st.DataObject) -> None:
+        """Answer one question, or leave it to the model."""
+        question = data.draw(st.sampled_from(self.unanswered()), "question")
         turn = self.world.drives[-1].inputs.turn_id
-        self.world.people.answer(question, turn, declines=declines)
+        self.world.people.answer(question, turn, declines=data.draw(st.booleans(), "declines"))
         self.is_news = True
 
-    @precondition(lambda self: self.goes_on())
-    @rule(consent=STANDING)
-    def consent_for_longer(self, consent: Standing) -> None:
+    def consent(self, data: st.DataObject) -> None:
         """A session approval or a remembered grant of egress, given or ended."""
-        people, (tool, what) = self.world.people, consent
-        number = len(self.world.events) + len(people.tokens)
+        people, (tool, what) = self.world.people, data.draw(STANDING, "consent")
         match what:
             case "ended":
                 people.sessions.pop(tool, None)
             case "session" | "wide session":
-                covered = NOTHING if what == "session" else GRANTED | GIVES_ACCESS
-                people.sessions[tool] = SessionApproval(covered, f"session_{tool}_{number}")
+                self.approve_for_longer(tool, NOTHING if what == "session" else WIDE)
             case _:
                 people.grants[tool] = Grant(f"grnt_{tool}", GRANTED, what)
         self.is_news = True
 
+    def consent_to_what_is_asked_about(self, data: st.DataObject) -> None:
+        """A session approval answers an open request; meanwhile policy may forbid the tool."""
+        tool = data.draw(self.cards(), "card").pending.tool_name
+        self.approve_for_longer(tool, data.draw(st.sampled_from([NOTHING, WIDE]), "covered"))
+        beyond = lowered(self.world.policy.required(tool) - READ)
+        changes = [None, None, tightened("vetoed", tool), beyond]
+        if (change := data.draw(st.sampled_from(changes), "change")) is not None:
+            self.world.policy = change(self.world.policy)
+        self.is_news = True
+
+    def approve_for_longer(self, tool: str, covered: CapabilitySet) -> None:
+        number = len(self.world.events) + len(self.world.people.tokens)
+        self.world.people.sessions[tool] = SessionApproval(covered, f"session_{tool}_{number}")
+
     # The operators.
 
-    @precondition(lambda self: self.goes_on())
-    @rule(change=CHANGES)
-    def change_the_policy(self, change: Callable[[Policy], Policy]) -> None:
-        self.world.policy = change(self.world.policy)
+    def change_the_policy(self, data: st.DataObject) -> None:
+        self.world.policy = data.draw(CHANGES, "change")(self.world.policy)
 
-    @precondition(lambda self: self.undecided())
-    @rule(which=WHICH, how=st.sampled_from(["vetoed", "grown"]))
-    def tighten_what_is_asked_about(self, which: int, how: str) -> None:
+    def tighten_what_is_asked_about(self, data: st.DataObject) -> None:
         """The policy changes while the card lies before somebody."""
-        tool = self.card(which).pending.tool_name
+        tool = data.draw(self.cards(), "card").pending.tool_name
+        how = data.draw(st.sampled_from(["vetoed", "grown"]), "how")
         self.world.policy = tightened(how, tool)(self.world.policy)
 
-    @precondition(lambda self: self.world.recording is not Recording.ABSENT)
-    @rule(recording=st.sampled_from([Recording.WORKS, Recording.FAILS, Recording.RAISES]))
-    def change_the_recorder(self, recording: Recording) -> None:
+    def change_the_recorder(self, data: st.DataObject) -> None:
         """It breaks and comes back; whether there is one is for the deployment to say."""
-        self.world.recording = recording
+        if self.world.recording is not Recording.ABSENT:
+            self.world.recording = data.draw(st.sampled_from(RECORDING), "recording")
 
     # How things are.
 
-    def goes_on(self) -> bool:
-        """Whether the run has not ended."""
-        return not self.world.is_over
-
-    def is_due(self) -> bool:
-        """Whether a worker process would take the run up: somebody has spoken, or one was lost."""
-        return self.goes_on() and self.is_news
-
     def undecided(self) -> list[Card]:
         """The cards nobody has spoken on."""
-        cards = self.world.people.undecided() if self.goes_on() else []
+        cards = self.world.people.undecided()
         return [card for card in cards if not self.world.is_settled(card.call_id)]
+
+    def cards(self) -> st.SearchStrategy[Card]:
+        """One of them."""
+        return st.sampled_from(self.undecided())
 
     def unanswered(self) -> list[PendingQuestion]:
         """The questions nobody has answered."""
         given = {(one.call_id, one.index) for one in self.world.people.answers}
-        asked = self.world.people.questions if self.goes_on() else []
+        asked = self.world.people.questions
         return [one for one in asked if (one.call_id, one.index) not in given]
-
-    def card(self, which: int) -> Card:
-        return self.undecided()[which % len(self.undecided())]

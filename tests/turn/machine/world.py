@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from app.log.approvals import ApprovalResolved, QuestionAsked
@@ -21,7 +21,7 @@ from tests.turn.machine.drive import Inputs, Recording, Taken, taken
 from tests.turn.machine.history import History
 from tests.turn.machine.house import Policy
 from tests.turn.machine.law import Circumstances
-from tests.turn.machine.people import People
+from tests.turn.machine.people import People, approved_elsewhere
 from tests.turn.machine.runlog import RUN, Moment, own
 
 if TYPE_CHECKING:
@@ -48,9 +48,13 @@ class Kind:
     unattended: bool = False
     checkpoints: bool = True
     forwarded: bool = True
+    # Whether decisions say which turn they are about, and not which call, where that is enough.
+    by_turn: bool = False
     # Identities that were approved or denied before the run began.
     approved: frozenset[Identity] = frozenset()
     denied: frozenset[Identity] = frozenset()
+    # What was approved in an earlier turn of the conversation, where it was said as well.
+    elsewhere: frozenset[Identity] = frozenset()
 
     @property
     def staffed(self) -> bool:
@@ -60,7 +64,10 @@ class Kind:
 
 @dataclass(slots=True)
 class Drive:
-    """One drive of the run: what went in, what came out, and who had said what by then."""
+    """One drive of the run: what went in, what came out, and who had said what by then.
+
+    `forwarded` are the decisions that were not used up, `spent` those that were.
+    """
 
     inputs: Inputs
     taken: Taken
@@ -68,6 +75,7 @@ class Drive:
     ended: int
     there: Circumstances
     forwarded: tuple[ApprovalDecision, ...]
+    spent: tuple[ApprovalDecision, ...]
     known: list[Event]
     waited: tuple[Card, ...] = ()
     shown: tuple[Card, ...] = ()
@@ -124,7 +132,7 @@ class World:
         begins = RunStarted if number == 1 else RunResumed
         self.events.append(own(begins(attempt=number, worker="w"), turn_id=turn_id))
         self.history.begin(self.events, self.policy.ingests)
-        forwarded = tuple(self._forwarded(stale=stale))
+        forwarded, spent = tuple(self._forwarded()), tuple(self._spent() if stale else ())
         inputs = Inputs(
             before=tuple(self.events),
             turn_id=turn_id,
@@ -132,7 +140,7 @@ class World:
             orders=self.kind.orders,
             policy=self.policy,
             decided=self.people.decided,
-            options=self._options(forwarded),
+            options=self._options((*forwarded, *spent)),
             recording=self.recording,
             staffed=self.kind.staffed,
             death=death,
@@ -146,6 +154,7 @@ class World:
             ended=len(came.events),
             there=self._circumstances(),
             forwarded=forwarded,
+            spent=spent,
             known=list(self._known),
             waited=tuple(self.people.undecided()),
         )
@@ -155,10 +164,10 @@ class World:
         self._close(drove)
         return drove
 
-    def _options(self, forwarded: tuple[ApprovalDecision, ...]) -> dict[str, Any]:
+    def _options(self, decisions: tuple[ApprovalDecision, ...]) -> dict[str, Any]:
         first = not self.drives
         return {
-            "approval_decisions": forwarded,
+            "approval_decisions": [self._worded(one) for one in decisions],
             "approved_call_ids": self.kind.approved if first else frozenset(),
             "denied_call_ids": self.kind.denied if first else frozenset(),
             "session_approved_tools": dict(self.people.sessions),
@@ -184,12 +193,35 @@ class World:
             sessions=frozenset((tool, one.covered) for tool, one in people.sessions.items()),
         )
 
-    def _forwarded(self, *, stale: bool) -> Iterable[ApprovalDecision]:
-        """The decisions that are not used up; `stale`: also those whose call has its result."""
+    def _forwarded(self) -> Iterable[ApprovalDecision]:
+        """The decisions that are not used up, in the order of their requests."""
         for card in self.people.cards:
-            is_wanted = not self.is_used(card) or (stale and self.is_settled(card.call_id))
-            if card.said is not None and not card.over and is_wanted:
+            if card.said is not None and not card.over and not self.is_used(card):
                 yield card.said
+
+    def _spent(self) -> Iterable[ApprovalDecision]:
+        """The decisions that are used up, their calls being started, settled or another turn's.
+
+        Nothing tells the second use of an answer to "run it again?" from its first.
+        """
+        if not self.drives:
+            yield from map(approved_elsewhere, self.kind.elsewhere)
+        for card in self.people.cards:
+            is_told_apart = self.is_settled(card.call_id) or not card.pending.outcome_unknown
+            if card.said is not None and self.is_used(card) and is_told_apart:
+                yield card.said
+
+    def _worded(self, decision: ApprovalDecision) -> ApprovalDecision:
+        """The decision as it is handed in: the turn is enough where it emitted one such call."""
+        alike = [
+            call
+            for call in self.history.calls.values()
+            if call.tool == decision.tool_name
+            and self.drives[call.drive].inputs.turn_id == decision.turn_id
+            and call.call_id != decision.call_id
+            and not call.results
+        ]
+        return replace(decision, call_id=None) if self.kind.by_turn and not alike else decision
 
     def is_settled(self, call_id: str) -> bool:
         """Whether the call has its result."""
