@@ -239,6 +239,8 @@ class ConsentAudit(Audited):
                 said = self.world.people.card_of(by.id).said
                 assert said is not None
                 assert may_run_decided(call.tool, policy, said.covered)
+            if at.drive > call.drive:
+                assert may_run_decided(call.tool, policy, None), "an open call ran by an old rule"
         number = len(self.world.drives) - 1
         for drove in self.latest():
             for decision in drove.forwarded:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, cast
@@ -34,12 +35,13 @@ if TYPE_CHECKING:
     from app.log.envelope import Event, NewEvent
     from app.service.ports.database import Session
     from app.turn.options import ApprovalDecision
-    from app.turn.ports import DispatchMutation, ModelRequest, ToolInvocation
+    from app.turn.ports import DispatchMutation, ModelRequest, ToolExecutor, ToolInvocation
     from app.turn.result import TurnResult
+    from app.turn.stream import TurnStreamEvent
     from tests.turn.machine.house import Policy
     from tests.turn.machine.script import Reply
 
-MAX_STEPS, FANOUT, BUDGET = 5, 2, 3
+MAX_STEPS, WORKER_STEPS, FANOUT, BUDGET = 5, 4, 2, 3
 HUGE = "\N{EURO SIGN}" * 22_000
 
 
@@ -76,7 +78,8 @@ class Taken:
 
     `runs` have, of each execution, the call and how long the log was when it began; `recorded` of
     each mutation that was to be recorded, whether it was, how long the log was, and how many
-    executions there had been. `left` is what the turn has left running behind it.
+    executions there had been. `left` is what the turn has left running behind it, `slept` are the
+    waits it asked for, and `ahead` says how far a thread ran ahead of those who read along.
     """
 
     events: list[NewEvent]
@@ -88,7 +91,27 @@ class Taken:
     told: list[Mapping[str, Any]] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
     artifacts: list[str] = field(default_factory=list)
+    slept: list[float] = field(default_factory=list)
+    ahead: int = 0
     widest: int = 0
+
+
+@dataclass(slots=True)
+class SlowReader:
+    """Takes each event after a while; `under_way` are those it has not taken yet, by thread."""
+
+    under_way: Counter[str] = field(default_factory=Counter)
+    most: int = 0
+
+    async def send(self, event: TurnStreamEvent) -> None:
+        """Returns when the event is taken, so that nothing has to wait beside it."""
+        thread = event.worker.call_id if event.worker is not None else ""
+        self.under_way[thread] += 1
+        self.most = max(self.most, self.under_way[thread])
+        try:
+            await asyncio.sleep(0)
+        finally:
+            self.under_way[thread] -= 1
 
 
 class _Turn:
@@ -99,6 +122,8 @@ class _Turn:
         self.log = RunLog(inputs.turn_id, list(inputs.before), inputs.death)
         self.taken = Taken(self.log.events)
         self.models = [ScriptedModel(inputs.replies), *(ScriptedModel(inputs.orders) for _ in "ab")]
+        self.clock = SleeperClock()
+        self.reader = SlowReader()
         self.inside = 0
 
     async def body(self, call: ToolInvocation) -> ToolOutcome:
@@ -144,7 +169,10 @@ class _Turn:
         return Fact(payload, mutation.step, private=private, turn_id=mutation.turn_id)
 
     def options(self) -> RunTurnOptions:
-        """What the inputs say, with the workers; what is off can be there and must not matter."""
+        """What the inputs say, with the workers; what is off can be there and must not matter.
+
+        Neither must who reads along. Of workers that is not asked: it moves which comes first.
+        """
         given = dict(self.inputs.options)
         if self.inputs.recording is not Recording.ABSENT:
             given["dispatch_recorder"] = self
@@ -157,7 +185,8 @@ class _Turn:
             max_steps=MAX_STEPS,
             default_max_steps=1 if self.inputs.off else None,
             escalate_sandbox_denials=self.inputs.policy.escalates_sandbox,
-            clock=SleeperClock(),
+            clock=self.clock,
+            stream_tx=self.reader if self.inputs.staffed or not self.inputs.off else None,
             **given,
         )
 
@@ -169,10 +198,14 @@ class _Turn:
             provider=self.models[1 + at],
             provider_name="scripted",
             model="small",
-            tools=tools,
+            tools=self.around(tools),
             tool_specs=tuple(tools.specs()),
-            max_steps=4,
+            max_steps=WORKER_STEPS,
         )
+
+    def around(self, tools: ToolExecutor) -> ToolExecutor:
+        """The tools, within an executor that should make no difference, or not."""
+        return ForwardingExecutor(tools) if self.inputs.forwarded else tools
 
     async def drive(self, events: list[Event]) -> None:
         """Fold the log, run the turn. Raises what a dying process raises."""
@@ -192,7 +225,7 @@ class _Turn:
         )
         self.taken.result = await run_turn(
             self.models[0],
-            ForwardingExecutor(tools) if inputs.forwarded else tools,
+            self.around(tools),
             agent,
             state.transcript(),
             self.options(),
@@ -232,14 +265,17 @@ async def taken(inputs: Inputs, known: list[Event] | None = None) -> Taken:
     turn.taken.requests = [one for model in turn.models for one in model.requests]
     turn.taken.artifacts = [call_id for call_id, _ in turn.log.kept]
     turn.taken.left = _left(turn)
+    turn.taken.slept, turn.taken.ahead = turn.clock.slept, turn.reader.most
     return turn.taken
 
 
 def _left(turn: _Turn) -> list[str]:
-    """What still goes on, though the turn has returned: streams, tools, tasks."""
+    """What still goes on, though the turn has returned: streams, tools, tasks, words under way."""
     others = asyncio.all_tasks() - {asyncio.current_task()}
     streams = sum(model.open for model in turn.models)
-    return [*["stream"] * streams, *["tool"] * turn.inside, *["task"] * len(others)]
+    words = turn.reader.under_way.total()
+    counted = {"stream": streams, "tool": turn.inside, "task": len(others), "word": words}
+    return [what for what, many in counted.items() for _ in range(many)]
 
 
 def twin(inputs: Inputs, known: list[Event], **changed: Any) -> Taken:

@@ -2,6 +2,7 @@
 
 Some of them hold by construction. They are looked at once, and whatever of them shows in a step is
 looked at after each step: a turn is driven again from the same inputs and must come out the same.
+That costs as much as the turn itself, so three invariants take turns at it.
 """
 
 from __future__ import annotations
@@ -15,17 +16,22 @@ from typing import TYPE_CHECKING, Any, Final
 from app.log.calls import DelegateStarted, MessageAssistant, ToolFailed
 from app.log.runs import StepStarted
 from app.tools.executors.forwarding import ForwardingExecutor
-from app.turn.ports import ToolExecutor
+from app.turn.ports import CacheHint, ToolExecutor
 from app.turn.result import EndedBy
 from tests.architecture.test_signers import SIGNERS, modules, reached
-from tests.trust.signer import b64
+from tests.trust.decisions import APPROVE, HEAD
+from tests.trust.signer import b64, compact
 from tests.turn.machine.audit import Audited, holds
-from tests.turn.machine.drive import BUDGET, FANOUT, MAX_STEPS, Taken, twin
+from tests.turn.machine.drive import BUDGET, FANOUT, MAX_STEPS, WORKER_STEPS, Taken, twin
+from tests.turn.machine.house import TOOLS
 from tests.turn.machine.people import verified_of
 from tests.turn.machine.runlog import thread_of
-from tests.turn.machine.script import MALFORMED
+from tests.turn.machine.script import ASK, DELEGATE, MALFORMED, TOO_DEEP, TOO_LONG
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from app.turn.ports import ModelRequest
     from tests.turn.machine.history import Call
     from tests.turn.machine.world import Drive
 
@@ -34,6 +40,19 @@ CLOSING: Final = 1
 DIALS: Final = 4
 MALFORMED_IN_A_ROW: Final = 3
 REPEATED_DENIALS: Final = 3
+# min(0.5 s * 2^attempt, 8 s) * (0.5 + 0.5 j), where j is 0.5.
+WAITS: Final = (0.375, 0.75, 1.5)
+CAPABILITIES: Final = (
+    "local-read",
+    "local-write",
+    "fixed-connector-read",
+    "arbitrary-egress",
+    "mutate-external",
+    "grant-access",
+    "revoke-access",
+    "manage-admin",
+    "grant-admin",
+)
 
 
 class LimitsAudit(Audited):
@@ -41,18 +60,57 @@ class LimitsAudit(Audited):
 
     @holds
     def an_off_feature_changes_no_byte(self) -> None:
-        """I16: whatever it would look at may be there, and be anything."""
-        for drove in self.latest():
+        """I16: whatever it would look at may be there, and be anything; who reads along, too."""
+        for drove in self._in_turn(0):
             assert came(self._twin(drove, off=True)) == came(drove.taken)
+        for drove in self.latest():
+            for request in drove.taken.requests:
+                self._shows_what_is_on(request)
+
+    def _shows_what_is_on(self, request: ModelRequest) -> None:
+        """No search, no cache mark, no tool of a feature that is off."""
+        kind, is_root = self.world.kind, request.model == "scripted"
+        assert (request.web_search, request.cache_hint) == (False, CacheHint.NONE)
+        assert (request.context, request.files) == ((), ())
+        if request.calls_allowed:
+            names = {spec.name for spec in request.tools}
+            assert (DELEGATE in names) == (is_root and kind.staffed)
+            assert (ASK in names) == (is_root and not kind.unattended)
+            assert kind.hatch or names.isdisjoint(
+                name for name, known in TOOLS.items() if not known.advertised
+            )
 
     @holds
     def a_turn_is_deterministic(self) -> None:
         """I17: given script, tools and clock, a turn on a copy of the log comes out the same."""
-        for drove in self.latest():
+        for drove in self._in_turn(1):
             again = self._twin(drove)
             assert came(again) == came(drove.taken)
             assert (again.runs, again.recorded) == (drove.taken.runs, drove.taken.recorded)
             assert again.told == drove.taken.told
+        for drove in self.latest():
+            self._waits_as_the_clock_says(drove)
+            for event in drove.taken.events[drove.began :]:
+                # A set has another order in every process, so nothing may stand in it.
+                granted = list(getattr(event.payload, "granted", ()))
+                assert granted == sorted(granted)
+                missing = list(getattr(event.payload, "missing", ()))
+                assert missing == sorted(missing, key=CAPABILITIES.index)
+
+    def _waits_as_the_clock_says(self, drove: Drive) -> None:
+        """The waits of turn.md 10, under the chance of this clock, one between any two dials."""
+        dials = Counter[tuple[str, str | None, int | None]]()
+        for event in drove.taken.events[drove.began :]:
+            if isinstance(event.payload, StepStarted):
+                dials[thread_of(event), event.turn_id, event.step] += 1
+        waits = [WAITS[at] for count in dials.values() for at in range(count - 1)]
+        if drove.result is not None:
+            assert sorted(drove.taken.slept) == sorted(waits)
+
+    def _in_turn(self, at: int) -> Iterator[Drive]:
+        """The latest drive, if it is this invariant's turn to have it driven again."""
+        if len(self.world.events) % 3 == at:
+            yield from self.latest()
 
     def _twin(self, drove: Drive, **changed: Any) -> Taken:
         return twin(drove.inputs, drove.known, **changed)
@@ -73,22 +131,26 @@ class LimitsAudit(Audited):
             assert verified_of(token) is not None
             head, body, signature = token.split(".")
             fields = verified_fields(token)
-            name = sorted(fields)[len(self.world.events) % len(fields)]
-            changed = json.dumps(fields | {name: other(fields[name])}, separators=(",", ":"))
-            assert verified_of(f"{head}.{b64(changed.encode())}.{signature}") is None
-            assert body != b64(changed.encode())
+            assert fields.keys() == APPROVE.keys()
+            for name in fields:
+                changed = compact(fields | {name: other(name, fields[name])})
+                assert body != b64(changed)
+                assert verified_of(f"{head}.{b64(changed)}.{signature}") is None
+            assert (
+                verified_of(f"{b64(compact(HEAD | {'kid': 'key_2'}))}.{body}.{signature}") is None
+            )
 
     @holds
     def composed_executors_forward_every_method(self) -> None:
         """I20: an executor around the tools makes no difference."""
         assert not unforwarded()
-        for drove in self.latest():
+        for drove in self._in_turn(2):
             again = self._twin(drove, forwarded=not drove.inputs.forwarded)
             assert came(again) == came(drove.taken)
 
     @holds
     def everything_is_bounded(self) -> None:
-        """I21: steps, fan-out, budget, results, re-prompts, malformed steps, retries, questions."""
+        """I21: each by the number that turn.md gives it, or that this run has set."""
         for first, last in self._turns():
             for thread in self.world.history.threads:
                 self._steps_are_bounded(thread, first, last)
@@ -98,12 +160,17 @@ class LimitsAudit(Audited):
             for batch in one.batches:
                 assert sum(bool(call.of(DelegateStarted)) for call in batch) <= FANOUT
         for call in self.world.history.calls.values():
+            if self.world.sent(call) in {TOO_LONG, TOO_DEEP}:
+                assert not call.starts
             for at in call.results:
                 failed = isinstance(at.payload, ToolFailed)
                 text = str(getattr(at.payload, "error" if failed else "result", ""))
                 assert len(text.encode()) <= RESULT_BYTES
         asked = Counter(one.call_id for one in self.world.people.questions)
         assert all(count <= 3 for count in asked.values())
+        assert all(len(one.question.options) <= 4 for one in self.world.people.questions)
+        for drove in self.latest():
+            assert drove.taken.ahead <= 1, "a thread goes on beside what nobody has read yet"
 
     def _turns(self) -> list[tuple[int, int]]:
         """Where in the log each turn begins and ends; one that lost its process goes on."""
@@ -119,7 +186,7 @@ class LimitsAudit(Audited):
     def _steps_are_bounded(self, thread: str, first: int, last: int) -> None:
         own = [one for one in self.world.events[first:last] if thread_of(one) == thread]
         replies = sum(isinstance(one.payload, MessageAssistant) for one in own)
-        assert replies <= MAX_STEPS + CLOSING
+        assert replies <= (WORKER_STEPS if thread else MAX_STEPS) + CLOSING
         dials = Counter[tuple[str | None, int | None]]()
         dials.update((one.turn_id, one.step) for one in own if isinstance(one.payload, StepStarted))
         assert all(count <= DIALS for count in dials.values())
@@ -177,17 +244,22 @@ def verified_fields(token: str) -> dict[str, Any]:
     return fields
 
 
-def other(value: object) -> object:
-    """A value of the same kind that is not this one."""
+def other(name: str, value: object) -> object:
+    """Another value that a sound decision could have there, but for members that have only one."""
     match value:
         case int():
-            return value + 1
+            return value - 1
         case list():
-            return [*value, "local-read"]
+            return [] if value else ["local-read"]
         case None:
-            return "relaxed"
+            return "{}" if name == "override_args" else "relaxed"
+        case "approve" | "deny":
+            return "deny" if value == "approve" else "approve"
+        case "once":
+            return "session"
         case _:
-            return f"{value}x"
+            digit = str(value)[:1] != "A"
+            return f"{'A' if digit else 'B'}{str(value)[1:]}"
 
 
 @cache

@@ -47,13 +47,16 @@ CANONICAL: Final = {
     '{"m":[1],"n":1}': '{"m":[1],"n":1}',
     "{}": "{}",
 }
+TOO_LONG: Final = json.dumps({"n": "x" * 2**20})
+TOO_DEEP: Final = '{"n":' + "[" * 64 + "]" * 64 + "}"
 MALFORMED: Final = (
     "{",
     '{"n":1,"n":1}',
     "[]",
     '{"n":9007199254740992}',
     '{"n":"\\ud800"}',
-    '{"n":' + "[" * 64 + "]" * 64 + "}",
+    TOO_LONG,
+    TOO_DEEP,
 )
 DELEGATIONS: Final = (
     '{"target_agent_id":"ann","task":"go"}',
