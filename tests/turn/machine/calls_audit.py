@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from itertools import combinations, pairwise
+from itertools import combinations, pairwise, product
 from typing import TYPE_CHECKING
 
 from app.engine.messages import (
@@ -26,7 +26,7 @@ from app.log.calls import (
 )
 from app.log.runs import StepStarted
 from app.policy.capability import ALL_CAPABILITIES
-from app.policy.profile import Origin
+from app.policy.profile import Origin, ToolProfile
 from app.policy.taint import Trust
 from app.turn.result import EndedBy
 from tests.turn.machine.audit import Audited, holds
@@ -115,6 +115,7 @@ class CallsAudit(Audited):
                     fired[turn] += 1
                     assert self.world.kind.hatch
                     assert not call.thread
+                    assert call.drive == number, "a call that was left open is no search"
                     assert at.payload.offered == (nearest(call.tool),)
                     # A process that dies right here leaves the call behind, for the gate to judge.
                     ended = [one for one in call.results if one.drive == number]
@@ -150,6 +151,7 @@ class CallsAudit(Audited):
     @holds
     def unknown_means_everything_required_and_untrusted(self) -> None:
         """I11: nobody's tool never runs, a stranger's asks and taints."""
+        assert STRANGER.ingests_untrusted
         for call in self.world.history.calls.values():
             scope = OF_WORKERS if call.thread else TOOLS
             if call.tool not in scope:
@@ -173,7 +175,6 @@ class CallsAudit(Audited):
         What nobody registered requires everything, whatever it says of itself.
         """
         assert STRANGER.required() == ALL_CAPABILITIES
-        assert STRANGER.ingests_untrusted
         policies = [drove.there.policy for drove in self.world.drives]
         for policy in [*policies, self.world.policy]:
             assert policy.feed.origin is Origin.REGISTERED_CONNECTOR
@@ -182,6 +183,9 @@ class CallsAudit(Audited):
             assert policy.feed.ingests_untrusted == policy.ingests("feed")
         feeds = [policy.feed.required() for policy in [*policies, self.world.policy]]
         assert all(before <= after for before, after in pairwise(feeds))
+        for claim in product((False, True), repeat=3):
+            said = self.world.policy.feed.merged(ToolProfile(Origin.LOCAL_SANDBOX, *claim))
+            assert said.required() >= feeds[-1], f"{claim} would be believed"
 
     @holds
     def nothing_with_an_effect_runs_beside_a_question(self) -> None:

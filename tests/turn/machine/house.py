@@ -81,7 +81,7 @@ TOOLS: Final = {
         Known(name="vault", required=READ, redacts="(redacted)"),
         Known(name="feed", required=CONNECTOR | READ),
         Known(name="huge", required=READ),
-        Known(name="raises", required=WRITE),
+        Known(name="raises", required=WRITE, ingests=True),
         Known(name="stranger", required=ALL_CAPABILITIES, ingests=True),
         Known(name="vetoed", required=WRITE),
         Known(name="admin", required=frozenset({Capability.MANAGE_ADMIN})),
