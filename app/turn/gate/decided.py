@@ -112,6 +112,7 @@ async def open_request(ctx: TurnCtx, call: OpenCall, args: Arguments) -> Verdict
         is_ordered=True,
         is_read_only=is_read_only(gated.required),
         covered_by=covered_by,
+        replay=gated.replay,
         facts=(*_resolved(call, covered_by), gated.fact(covered_by)),
     )
 

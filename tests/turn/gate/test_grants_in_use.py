@@ -177,6 +177,22 @@ async def test_a_session_approval_adds_nothing_to_a_grant_that_was_taken_back(
     assert world.tools.ran == (["post"] if runs else [])
 
 
+@pytest.mark.parametrize(("ended", "served"), [(set(), ["grant_1"]), ({"grant_1"}, [])])
+async def test_a_session_approval_answers_no_request_by_a_grant_that_was_taken_back(
+    ended: set[str], served: list[str]
+) -> None:
+    """What the taint took is missing again, though the request is open; a use leaves a trace."""
+    world = calls(OURS)
+    world.tools.by_name["post"] = MemoryTool("post", POST, cacheable=True)
+    first = await world.turn(untrusted_context_seed=True)
+    session = {"post": SessionApproval(frozenset(), "appr_0")}
+    second = await tainted(
+        world, a_grant(), grant_register=Register(ended), session_approved_tools=session
+    )
+    assert (len(first.pending_approvals), used(world)) == (1, served)
+    assert (len(second.pending_approvals), len(world.tools.ran)) == (1 - len(served), len(served))
+
+
 async def test_nobody_is_asked_about_grants_that_change_no_verdict() -> None:
     world, register = calls(OURS), Register()
     await world.turn(remembered_grants={"post": (a_grant(),)}, grant_register=register)
