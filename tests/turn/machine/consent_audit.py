@@ -260,7 +260,11 @@ class ConsentAudit(Audited):
 
     def _still_waits(self, card: Card, drove: Drive) -> None:
         """Whoever was asked is asked still, by the same request, unless a consent answered it."""
-        call = self.world.history.calls[card.call_id]
-        if drove.result is None or call.results or card.over:
+        call, number = self.world.history.calls[card.call_id], len(self.world.drives) - 1
+        if card.over:
             return
-        assert card in drove.shown
+        assert not call.of(ToolStarted, number), "it ran, and nobody had let it"
+        if any(at.drive == number for at in call.results):
+            assert call.outcome == "cancelled"
+        elif drove.result is not None:
+            assert card in drove.shown

@@ -80,6 +80,7 @@ class Taken:
     each mutation that was to be recorded, whether it was, how long the log was, and how many
     executions there had been. `left` is what the turn has left running behind it, `slept` are the
     waits it asked for, and `ahead` says how far a thread ran ahead of those who read along.
+    `has_twin`: it has been driven a second time.
     """
 
     events: list[NewEvent]
@@ -93,7 +94,7 @@ class Taken:
     artifacts: list[str] = field(default_factory=list)
     slept: list[float] = field(default_factory=list)
     ahead: int = 0
-    widest: int = 0
+    has_twin: bool = False
 
 
 @dataclass(slots=True)
@@ -131,7 +132,6 @@ class _Turn:
         number = len(self.taken.runs)
         self.taken.runs.append((call, len(self.log.events)))
         self.inside += 1
-        self.taken.widest = max(self.taken.widest, self.inside)
         try:
             if self.inputs.death == Death(Moment.IN_TOOL, number):
                 raise Killed

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 LIFE: Final = settings(
-    max_examples=max(500, settings().max_examples), stateful_step_count=14, deadline=None
+    max_examples=max(300, settings().max_examples), stateful_step_count=14, deadline=None
 )
 _NUMBERED: Final = re.compile(r"(I\d+)[:,]")
 

@@ -49,11 +49,11 @@ def mostly(often: st.SearchStrategy[D], seldom: st.SearchStrategy[D]) -> st.Sear
 # in and what sends some out come more often, for without both no taint shows.
 TEXTS: Final = mostly(st.sampled_from([*CANONICAL]), st.sampled_from(MALFORMED))
 NAMES: Final = st.sampled_from(
-    [*TOOLS, *["inbox", "send", "post"] * 3, *["share", "stamp"] * 2, "nope", HANDOFF]
+    [*TOOLS, *["inbox", "send", "post"] * 3, *["share", "stamp", "write"] * 2, "nope", HANDOFF]
 )
 PLAIN: Final = st.tuples(NAMES, TEXTS)
 ASKING: Final = st.tuples(
-    st.just(ASK), st.sampled_from([*GOOD_QUESTIONS * 6, *BAD_QUESTIONS, MALFORMED[0]])
+    st.just(ASK), st.sampled_from([*GOOD_QUESTIONS * 4, *BAD_QUESTIONS, MALFORMED[0]])
 )
 DELEGATING: Final = st.tuples(
     st.just(DELEGATE), st.sampled_from([*DELEGATIONS * 6, *BAD_DELEGATIONS, MALFORMED[0]])
@@ -209,6 +209,11 @@ class RunRules(RuleBasedStateMachine):
             self.consent(data)
         for _ in range(data.draw(st.integers(0, 2), "changes")):
             self.change_the_policy(data)
+        said = [tool for reply in self.world.kind.replies for tool, _ in reply.calls]
+        known = [tool for tool in said if tool in TOOLS]
+        asked = data.draw(st.sampled_from([None, *[None] * len(known), *known]), "asked about")
+        if asked is not None:
+            self.world.policy = tightened("asking", asked)(self.world.policy)
         self.is_news = True
 
     @rule(data=st.data())
@@ -229,8 +234,10 @@ class RunRules(RuleBasedStateMachine):
         if self.is_news:
             acts += [*[self.drive] * 6, *[self.drive_until_the_process_dies] * 2]
         if self.undecided():
-            acts += [*[self.decide] * 8, self.tighten_what_is_asked_about]
+            acts += [*[self.decide] * 8, self.loosen_what_is_asked_about]
             acts += [self.consent_to_what_is_asked_about] * 2
+        if self.open_tools():
+            acts += [self.tighten_what_is_open] * 3
         if self.unanswered():
             acts += [self.answer] * 8
         return acts
@@ -299,11 +306,16 @@ class RunRules(RuleBasedStateMachine):
     def change_the_policy(self, data: st.DataObject) -> None:
         self.world.policy = data.draw(CHANGES, "change")(self.world.policy)
 
-    def tighten_what_is_asked_about(self, data: st.DataObject) -> None:
-        """The policy changes while the card lies before somebody."""
-        tool = data.draw(self.cards(), "card").pending.tool_name
+    def tighten_what_is_open(self, data: st.DataObject) -> None:
+        """The policy changes while a call is asked about, waits, or is lost with its process."""
+        tool = data.draw(st.sampled_from(self.open_tools()), "tool")
         how = data.draw(st.sampled_from(["vetoed", "grown"]), "how")
         self.world.policy = tightened(how, tool)(self.world.policy)
+
+    def loosen_what_is_asked_about(self, _: st.DataObject) -> None:
+        """The policy goes back while a card lies before somebody, and the run is taken up."""
+        self.world.policy = loosened(self.world.policy)
+        self.is_news = True
 
     def change_the_recorder(self, data: st.DataObject) -> None:
         """It breaks and comes back; whether there is one is for the deployment to say."""
@@ -320,6 +332,11 @@ class RunRules(RuleBasedStateMachine):
     def cards(self) -> st.SearchStrategy[Card]:
         """One of them."""
         return st.sampled_from(self.undecided())
+
+    def open_tools(self) -> list[str]:
+        """The tools of the calls that have no result."""
+        calls = self.world.history.calls.values()
+        return [call.tool for call in calls if call.tool in TOOLS and not call.results]
 
     def unanswered(self) -> list[PendingQuestion]:
         """The questions nobody has answered."""

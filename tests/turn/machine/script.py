@@ -47,7 +47,16 @@ CANONICAL: Final = {
     '{"m":[1],"n":1}': '{"m":[1],"n":1}',
     "{}": "{}",
 }
-TOO_LONG: Final = json.dumps({"n": "x" * 2**20})
+
+
+class Long(str):
+    """A text that nobody wants to read in a report."""
+
+    def __repr__(self) -> str:
+        return f"{self[:12]!r} and so on"
+
+
+TOO_LONG: Final = Long(json.dumps({"n": "x" * 2**20}))
 TOO_DEEP: Final = '{"n":' + "[" * 64 + "]" * 64 + "}"
 MALFORMED: Final = (
     "{",
