@@ -292,7 +292,7 @@ class RunRules(RuleBasedStateMachine):
         tool = data.draw(self.cards(), "card").pending.tool_name
         self.approve_for_longer(tool, data.draw(st.sampled_from([NOTHING, WIDE]), "covered"))
         beyond = lowered(self.world.policy.required(tool) - READ)
-        changes = [None, None, tightened("vetoed", tool), beyond]
+        changes = [None, tightened("vetoed", tool), beyond]
         if (change := data.draw(st.sampled_from(changes), "change")) is not None:
             self.world.policy = change(self.world.policy)
         self.is_news = True
