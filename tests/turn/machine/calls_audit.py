@@ -183,9 +183,9 @@ class CallsAudit(Audited):
             assert policy.feed.ingests_untrusted == policy.ingests("feed")
         feeds = [policy.feed.required() for policy in [*policies, self.world.policy]]
         assert all(before <= after for before, after in pairwise(feeds))
-        for claim in product((False, True), repeat=3):
-            said = self.world.policy.feed.merged(ToolProfile(Origin.LOCAL_SANDBOX, *claim))
-            assert said.required() >= feeds[-1], f"{claim} would be believed"
+        for reads, harms, lets_in in product((False, True), repeat=3):
+            claim = ToolProfile(Origin.LOCAL_SANDBOX, reads, harms, lets_in)
+            assert self.world.policy.feed.merged(claim).required() >= feeds[-1]
 
     @holds
     def nothing_with_an_effect_runs_beside_a_question(self) -> None:

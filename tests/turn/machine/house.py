@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from typing_extensions import override
+
 from app.policy.capability import ALL_CAPABILITIES, Capability, CapabilitySet
 from app.policy.profile import Origin, ToolProfile
 from app.turn.ports import (
@@ -130,6 +132,7 @@ class Policy:
 class SearchedTools(MemoryTools):
     """Tools of which some are found by a search alone."""
 
+    @override
     async def recover_unadvertised(self, name: str, args: Mapping[str, Any]) -> Sequence[ToolSpec]:
         """The tool of that name, or the one that resembles everything."""
         named = [spec for spec in self.recoverable if spec.name == name]

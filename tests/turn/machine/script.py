@@ -6,6 +6,8 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from typing_extensions import override
+
 from app.turn.ports import FailureKind, ProviderError
 from tests.support.turn.provider import called, reply, said
 
@@ -52,6 +54,7 @@ CANONICAL: Final = {
 class Long(str):
     """A text that nobody wants to read in a report."""
 
+    @override
     def __repr__(self) -> str:
         return f"{self[:12]!r} and so on"
 
