@@ -215,7 +215,9 @@ class CallsAudit(Audited):
             return False
         if not isinstance(at.payload, ToolStarted):
             return True
-        is_again = at.payload.attempt > 1 and TOOLS[call.tool].idempotent
+        before = call.starts[: at.payload.attempt - 1]
+        given = {one.covered_by.kind for one in before if one.covered_by is not None}
+        is_again = bool(given & {"decision", "session"}) and TOOLS[call.tool].idempotent
         is_ordered = self._is_ordered(call, at.payload, drove)
         return is_ordered or is_again or is_harmless(call.tool, drove.there.policy)
 
