@@ -118,9 +118,13 @@ async def open_request(ctx: TurnCtx, call: OpenCall, args: Arguments) -> Verdict
 
 
 async def started(ctx: TurnCtx, call: OpenCall, args: Arguments, *, start: LoggedCall) -> Verdict:
-    """A call whose outcome is unknown. Nothing with an effect is run again silently."""
+    """A call whose outcome is unknown. Nothing with an effect is run again silently.
+
+    Whoever was asked about it is asked still, though policy that was loosened since asks nobody.
+    """
     required = ctx.tools.required_capabilities(call.tool)
-    if is_read_only(required) or ctx.tools.is_idempotent(call.tool):
+    may_run_again = is_read_only(required) or ctx.tools.is_idempotent(call.tool)
+    if may_run_again and not call.has_open_request:
         return await _run_again(ctx, call, args, start=start)
     return await _asked_to_rerun(ctx, call, args)
 

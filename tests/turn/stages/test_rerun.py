@@ -204,6 +204,18 @@ async def test_a_re_run_that_needs_more_than_was_covered_is_asked_about() -> Non
     assert [one.outcome_unknown for one in result.pending_approvals] == [True]
 
 
+async def test_a_re_run_that_was_asked_about_stays_asked_though_policy_is_loosened() -> None:
+    """turn.md 6.4: a pending call stays pending."""
+    world = await started(idempotent=True)
+    tool = world.tools.by_name["post"]
+    tool.required = ALL_CAPABILITIES
+    await world.turn()
+    tool.required = POST
+    again = await world.turn()
+    assert [one.outcome_unknown for one in again.pending_approvals] == [True]
+    assert world.tools.ran == []
+
+
 async def test_a_re_run_that_needs_more_is_refused_where_nobody_is_present() -> None:
     world = await started(idempotent=True)
     world.tools.by_name["post"].required = ALL_CAPABILITIES
