@@ -99,6 +99,25 @@ async def test_a_run_keeps_the_snapshot_of_its_agent(house: House) -> None:
     assert house.tools.count() == 1
 
 
+@pytest.mark.parametrize(
+    ("strict", "status"),
+    [
+        pytest.param({"grant_policy": {"base": ["local-read"]}}, "paused", id="base"),
+        pytest.param({"execution_ceiling": ["local-read"]}, "completed", id="ceiling"),
+        pytest.param({"approval": {"charge": "ask"}}, "paused", id="rule"),
+    ],
+)
+async def test_what_was_loosened_since_a_run_was_created_is_not_loose_for_it(
+    house: House, strict: dict[str, Any], status: str
+) -> None:
+    """I24: each part of the policy is the stricter of snapshot and present (service.md 3)."""
+    await house.agent(**strict)
+    run = await (await house.person()).run("call charge {}\n---\nsay done")
+    await house.agent()
+    assert (await house.drive(run)).status == status
+    assert house.tools.count("charge") == 0
+
+
 async def test_a_deleted_agent_s_run_goes_on(house: House) -> None:
     alice, run = await paused(house)
     async with house.store.database.transaction(house.tenant) as tx:
