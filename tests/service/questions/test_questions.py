@@ -235,19 +235,21 @@ async def test_the_words_of_anyone_but_the_principal_taint(
     assert (await result_of(house, run))[0]["text"] == "at noon"
 
 
-async def test_the_principal_of_a_run_in_anothers_conversation_is_not_its_principal(
-    house: House,
+@pytest.mark.parametrize("who", ["carol", "alice"])
+async def test_in_anothers_conversation_nobody_s_words_are_the_principal_s(
+    house: House, who: str
 ) -> None:
-    """Fail closed: who merely takes part says nothing that the conversation trusts."""
+    """Fail closed: carol merely takes part, and alice's is the conversation but not the run."""
     run = await asked(house, TWO[0])
-    alice = await house.person()
+    alice = await house.person("alice", "approver")
     await alice.answer(await question_of(house, run), option(0, 0))
     await house.drive(run)
     await house.share(run, "carol")
     carol = await house.person("carol")
     hers = await carol.run(asks(TWO[0]), conversation_id=run.conversation_id)
     hers = await house.drive(hers)
-    await carol.answer(await question_of(house, hers), GivenAnswer(index=0, text="at noon"))
+    person = alice if who == "alice" else carol
+    await person.answer(await question_of(house, hers), GivenAnswer(index=0, text="at noon"))
     answered = [one for one in await house.events(hers) if one.type == "question.answered"]
     assert [one.trust.wire for one in answered] == ["quarantined_content"]
 
