@@ -8,7 +8,7 @@
 - `people`: cards, signed decisions, answers and standing consents
 - `world`: the service's part, done from the log alone
 - `history`: the log as an auditor reads it, call by call
-- `rules`: what a machine may do to a run
+- `kinds`: what a run may be; `rules`: what a machine may do to it
 - `calls_audit`, `consent_audit`, `limits_audit`: one method for each invariant
 - `machines`: the two machines, and how long each lives
 """

@@ -13,14 +13,15 @@ from hypothesis import settings
 
 from tests.turn.machine.calls_audit import CallsAudit
 from tests.turn.machine.consent_audit import ConsentAudit
+from tests.turn.machine.kinds import STAFFED
 from tests.turn.machine.limits_audit import LimitsAudit
-from tests.turn.machine.rules import STAFFED, RunRules
+from tests.turn.machine.rules import RunRules
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
 LIFE: Final = settings(
-    max_examples=max(300, settings().max_examples), stateful_step_count=14, deadline=None
+    max_examples=max(500, settings().max_examples), stateful_step_count=14, deadline=None
 )
 _NUMBERED: Final = re.compile(r"(I\d+)[:,]")
 

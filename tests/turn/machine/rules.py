@@ -4,123 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Final, Literal, get_args
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from app.policy.grants import SessionApproval
 from app.policy.profile import Origin, ToolProfile
-from app.turn.options import Identity
 from tests.support.turn.tools import READ
 from tests.turn.machine.drive import Recording
 from tests.turn.machine.house import GIVES_ACCESS, TOOLS, Policy
+from tests.turn.machine.kinds import ALONE, NAMES
 from tests.turn.machine.law import NOTHING
 from tests.turn.machine.people import GRANTED, Grant, Live
 from tests.turn.machine.runlog import Death, Moment
-from tests.turn.machine.script import (
-    ASK,
-    BAD_DELEGATIONS,
-    BAD_QUESTIONS,
-    CANONICAL,
-    DELEGATE,
-    DELEGATIONS,
-    GOOD_QUESTIONS,
-    HANDOFF,
-    MALFORMED,
-    Reply,
-)
-from tests.turn.machine.world import Kind, World
+from tests.turn.machine.world import World
 
 if TYPE_CHECKING:
     from app.policy.capability import CapabilitySet
     from app.turn.result import PendingQuestion
     from tests.turn.machine.people import Card
+    from tests.turn.machine.world import Kind
 
-D = TypeVar("D")
-
-
-def mostly(often: st.SearchStrategy[D], seldom: st.SearchStrategy[D]) -> st.SearchStrategy[D]:
-    """Every eighth is of the second kind. (`one_of` takes what stands in it twice once.)"""
-    return st.integers(0, 7).flatmap(lambda drawn: seldom if drawn == 7 else often)
-
-
-# Ids and arguments repeat, some arguments are malformed, two tools are nobody's. What lets content
-# in and what sends some out come more often, for without both no taint shows.
-TEXTS: Final = mostly(st.sampled_from([*CANONICAL]), st.sampled_from(MALFORMED))
-NAMES: Final = st.sampled_from(
-    [*TOOLS, *["inbox", "send", "post"] * 3, *["share", "stamp", "write"] * 2, "nope", HANDOFF]
-)
-PLAIN: Final = st.tuples(NAMES, TEXTS)
-ASKING: Final = st.tuples(
-    st.just(ASK), st.sampled_from([*GOOD_QUESTIONS * 4, *BAD_QUESTIONS, MALFORMED[0]])
-)
-DELEGATING: Final = st.tuples(
-    st.just(DELEGATE), st.sampled_from([*DELEGATIONS * 6, *BAD_DELEGATIONS, MALFORMED[0]])
-)
-# The dial of a reply fails as often: after three retries the turn gives up.
-FAILS: Final = st.sampled_from([0] * 12 + [1, 3, 4])
-
-READS_MAIL: Final = Reply((("inbox", "{}"),))
-
-
-def replies(calls: st.SearchStrategy[tuple[str, str]], most: int) -> st.SearchStrategy[Reply]:
-    """One reply with up to `most` calls; in every third one the last of them stands twice."""
-    batch = st.lists(calls, min_size=1, max_size=most).map(tuple)
-    is_twice = st.integers(0, 2).map(lambda drawn: drawn == 2)
-    return st.builds(_reply, batch, is_twice, FAILS)
-
-
-def _reply(calls: tuple[tuple[str, str], ...], is_twice: bool, fails: int) -> Reply:
-    return Reply((*calls, *calls[-1:]) if is_twice else calls, fails)
-
-
-def scripts(calls: st.SearchStrategy[tuple[str, str]]) -> st.SearchStrategy[tuple[Reply, ...]]:
-    """What a model plays; in some runs it has read what strangers wrote before all else.
-
-    In others it says once more what it said first, so that a decision meets an equal call, or says
-    one thing for ever.
-    """
-    played = st.lists(replies(calls, 4), min_size=1, max_size=4).map(tuple)
-    after_mail = played.map(lambda script: (READS_MAIL, *script))
-    again = played.map(lambda script: (*script, script[0]))
-    insisting = replies(calls, 1).map(lambda reply: (reply,) * 6)
-    kinds = (played, after_mail, after_mail, again, insisting)
-    return st.integers(0, len(kinds) - 1).flatmap(kinds.__getitem__)
-
-
-def in_advance(script: tuple[Reply, ...], *tools: str) -> st.SearchStrategy[frozenset[Identity]]:
-    """At most one tuple, from before the run began, about a call of one of these tools."""
-    said = [call for reply in script for call in reply.calls]
-    known = [(tool, CANONICAL[text]) for tool, text in said if tool in tools and text in CANONICAL]
-    found = [Identity("c1", *one) for one in (*known, (tools[0], "{}"))]
-    return st.frozensets(st.sampled_from(found), max_size=1)
-
-
-def alone(script: tuple[Reply, ...]) -> st.SearchStrategy[Kind]:
-    """A run without workers, whose model plays the script."""
-    return st.builds(
-        Kind,
-        st.just(script),
-        hatch=st.booleans(),
-        unattended=st.sampled_from([False, False, True]),
-        checkpoints=st.booleans(),
-        forwarded=st.booleans(),
-        by_turn=st.booleans(),
-        approved=in_advance(script, "post", "share", "write", "hidden"),
-        denied=in_advance(script, "send", "stamp", "tidy"),
-        elsewhere=in_advance(script, "inbox", "stranger", "shell"),
-    )
-
-
-ALONE: Final = scripts(mostly(PLAIN, ASKING)).flatmap(alone)
-STAFFED: Final = st.builds(
-    Kind,
-    scripts(st.booleans().flatmap(lambda drawn: DELEGATING if drawn else PLAIN)),
-    scripts(PLAIN),
-    unattended=st.sampled_from([False, False, False, True]),
-    checkpoints=st.booleans(),
-)
 DEATHS: Final = st.one_of(
     st.builds(Death, st.sampled_from(Moment), st.integers(0, 8)),
     st.builds(Death, st.just(Moment.IN_TOOL), st.integers(0, 2)),
@@ -232,7 +137,8 @@ class RunRules(RuleBasedStateMachine):
             return [self.begin]
         acts: list[Act] = [self.consent, self.change_the_policy, self.change_the_recorder]
         if self.is_news:
-            acts += [*[self.drive] * 6, *[self.drive_until_the_process_dies] * 2]
+            deaths = 6 if self.undone() else 2
+            acts += [*[self.drive] * 6, *[self.drive_until_the_process_dies] * deaths]
         if self.undecided():
             acts += [*[self.decide] * 8, self.loosen_what_is_asked_about]
             acts += [self.consent_to_what_is_asked_about] * 2
@@ -328,6 +234,11 @@ class RunRules(RuleBasedStateMachine):
         """The cards nobody has spoken on."""
         cards = self.world.people.undecided()
         return [card for card in cards if not self.world.is_settled(card.call_id)]
+
+    def undone(self) -> list[Card]:
+        """The cards whose decisions have had no effect."""
+        cards = self.world.people.cards
+        return [card for card in cards if card.said is not None and not self.world.is_used(card)]
 
     def cards(self) -> st.SearchStrategy[Card]:
         """One of them."""
