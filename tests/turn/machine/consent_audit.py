@@ -116,7 +116,8 @@ class ConsentAudit(Audited):
                     continue
                 call = self.world.history.calls[decision.call_id or ""]
                 (use,) = self._uses(decision, number)
-                assert use < self._first_step(drove, call.thread)
+                # A request that took the place of another may be all that came of the drive.
+                assert use <= self._first_step(drove, call.thread)
 
     def _first_step(self, drove: Drive, thread: str) -> int:
         """Where the model of a thread is first asked in the drive."""
