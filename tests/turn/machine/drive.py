@@ -186,9 +186,18 @@ class _Turn:
             default_max_steps=1 if self.inputs.off else None,
             escalate_sandbox_denials=self.inputs.policy.escalates_sandbox,
             clock=self.clock,
-            stream_tx=self.reader if self.inputs.staffed or not self.inputs.off else None,
+            stream_tx=self.reader if self._is_read_along() else None,
             **given,
         )
+
+    def _is_read_along(self) -> bool:
+        """Whether somebody reads along, as they must where it decides who waits for whom.
+
+        A cancelled turn ends where it waits next, and workers take turns where they wait.
+        """
+        death = self.inputs.death
+        is_cancelled = death is not None and death.moment is Moment.CANCEL
+        return is_cancelled or self.inputs.staffed or not self.inputs.off
 
     def _worker(self, at: int) -> DelegateDescriptor:
         tools = executor(self.inputs.policy, self.body, OF_WORKERS)
