@@ -140,8 +140,8 @@ class RunRules(RuleBasedStateMachine):
             deaths = 6 if self.undone() else 2
             acts += [*[self.drive] * 6, *[self.drive_until_the_process_dies] * deaths]
         if self.undecided():
-            acts += [*[self.decide] * 8, self.loosen_what_is_asked_about]
-            acts += [self.consent_to_what_is_asked_about] * 2
+            acts += [*[self.decide] * 6, *[self.loosen_what_is_asked_about] * 3]
+            acts += [self.consent_to_what_is_asked_about] * 3
         if self.open_tools():
             acts += [self.tighten_what_is_open] * 3
         if self.unanswered():
