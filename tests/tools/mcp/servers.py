@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from app.log.servers import McpServerRecord
+from app.tools.http import system_resolve
 from app.tools.mcp.connections import McpConnections
 from app.turn.clock import LoopClock
 from tests.tools.played import invocation
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
 
     from app.log.servers import McpTool
+    from app.tools.http import Resolve
     from app.turn.ports import Clock, ToolOutcome
 
 NOON = datetime(2026, 11, 29, 12, tzinfo=UTC)
@@ -76,10 +78,15 @@ def process(command: str = "tiny", **changed: Any) -> McpServerRecord:
 
 @asynccontextmanager
 async def connections(
-    *allow_hosts: str, clock: Clock | None = None, **commands: list[str]
+    *allow_hosts: str,
+    clock: Clock | None = None,
+    resolve: Resolve = system_resolve,
+    **commands: list[str],
 ) -> AsyncIterator[McpConnections]:
     """Connections that reach the hosts and the commands, for the length of the block."""
-    known = McpConnections(clock or LoopClock(), commands=commands, allow_hosts=allow_hosts)
+    known = McpConnections(
+        clock or LoopClock(), commands=commands, allow_hosts=allow_hosts, resolve=resolve
+    )
     async with known.running():
         yield known
 

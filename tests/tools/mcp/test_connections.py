@@ -176,6 +176,14 @@ async def test_a_server_whose_list_never_ends_is_not_listened_to_for_ever() -> N
     assert tools.listings == 50
 
 
+async def test_of_large_pages_no_more_are_asked_for_than_make_a_thousand_tools() -> None:
+    tools = ToolServer([tool(f"t{n}") for n in range(3000)], page_size=400)
+    async with served_tools(tools) as served, connections(served.host) as known:
+        found = await known.look(web(served.url))
+    assert (found.tools, found.why_not is None) == ((), False)
+    assert tools.listings == 3
+
+
 async def test_an_unknown_command_is_objected_to_and_never_run() -> None:
     async with connections(tiny=tiny()) as known:
         server = process("rm -rf /")

@@ -120,6 +120,28 @@ async def test_a_call_that_can_do_no_harm_is_sent_again() -> None:
     assert tools.count("search") == 2
 
 
+async def test_a_call_that_may_not_be_repeated_is_not_sent_again_to_a_server_that_is_back() -> None:
+    """F74: it may have had its effect, so there is nothing to wait for."""
+    tools, clock = ToolServer([tool("pay")]), WatchedClock()
+    tools.hold("pay")
+    async with (
+        served_tools(tools) as served,
+        wire_to(int(served.host.partition(":")[2])) as wire,
+        connections(f"127.0.0.1:{wire.port}", clock=clock) as known,
+    ):
+        server = web(f"http://127.0.0.1:{wire.port}/mcp")
+        pay = (await listed(known, server))["pay"]
+        async with asyncio.TaskGroup() as group:
+            calling = group.create_task(call(known, server, pay))
+            await tools.began.acquire()
+            clock.on_wait = wire.mend
+            wire.cut()
+            tools.held["pay"].set()
+            await asyncio.wait_for(calling, PATIENCE_S)
+    assert calling.result().code == "outcome_unknown"
+    assert tools.count("pay") == 1
+
+
 async def test_a_call_that_was_never_sent_waits_for_a_server_that_is_away() -> None:
     tools, clock = ToolServer([tool("pay")]), WatchedClock()
     async with (

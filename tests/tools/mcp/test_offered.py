@@ -156,3 +156,19 @@ def test_a_definition_that_changes_in_any_way_has_another_digest() -> None:
     elsewhere = only(Calls(), registered=True, command="another")
     digests = {tool.definition_digest for tool in [*made, elsewhere]}
     assert len(digests) == len(changes) + 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"name": "u"},
+        {"description": "Harmless, says its server. "},
+        {"parameters": {"type": "object", "required": ["to"]}},
+        {"hints": {"read_only": True}},
+    ],
+    ids="".join,
+)
+def test_whatever_a_server_declares_otherwise_is_another_definition(change: dict[str, Any]) -> None:
+    """F16: each by itself, for what is called is compared with what was offered."""
+    assert KIND.is_defined_as(replace(KIND))
+    assert not replace(KIND, **change).is_defined_as(KIND)

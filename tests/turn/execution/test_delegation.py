@@ -187,6 +187,15 @@ async def test_a_worker_can_neither_delegate_nor_ask_questions() -> None:
     assert "Nobody can answer" in results[1]["error"]
 
 
+async def test_a_worker_that_is_given_agents_may_not_delegate_to_them_either() -> None:
+    """T125: one level only, whoever binds the worker."""
+    researcher = worker("researcher", [])
+    world = World([reply(delegated("d1", "researcher")), reply(said("ok"))])
+    await world.turn(delegate_descriptors=[researcher.descriptor], is_delegated_worker=True)
+    assert world.prepared.requests[0].tools == ()
+    assert (codes(world), researcher.provider.requests) == (["unknown_tool"], [])
+
+
 async def test_a_worker_has_a_workspace_of_its_own_and_what_is_shared_is_recorded() -> None:
     """T125, the part about workers."""
     files = SharedInMemory()
