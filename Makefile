@@ -64,7 +64,7 @@ postgres15: install
 bench: install
 	$(BIN)/turngate bench
 
-# Takes hours on two cores, MODULES="app/trust/decision.py" minutes; says which conditions of the gate
+# Takes an hour or two on two cores, MODULES="app/trust/decision.py" minutes; says which conditions of the gate
 # no test holds.
 mutants: install tools
 	$(BIN)/python -m bench.mutants $(MODULES)
