@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 from hypothesis import strategies as st
 
 from app.turn.options import Identity
-from tests.turn.machine.house import TOOLS
+from tests.turn.machine.house import HIDDEN, TOOLS
 from tests.turn.machine.script import (
     ASK,
     BAD_DELEGATIONS,
@@ -48,6 +48,7 @@ DELEGATING: Final = st.tuples(
 FAILS: Final = st.sampled_from([0] * 12 + [1, 3, 4])
 
 READS_MAIL: Final = Reply((("inbox", "{}"),))
+SEARCHES: Final = tuple(Reply(((tool, "{}"),)) for tool in (*HIDDEN, *HIDDEN))
 
 
 def replies(calls: st.SearchStrategy[tuple[str, str]], most: int) -> st.SearchStrategy[Reply]:
@@ -64,8 +65,9 @@ def _reply(calls: tuple[tuple[str, str], ...], is_twice: bool, fails: int) -> Re
 def scripts(calls: st.SearchStrategy[tuple[str, str]]) -> st.SearchStrategy[tuple[Reply, ...]]:
     """What a model plays; in some runs it has read what strangers wrote before all else.
 
-    In others it sends something off right after that, once or twice, or says once more what it said
-    first, so that a decision meets an equal call, or says one thing for ever.
+    In others it sends something off right after that, once or twice, or calls again and again what
+    it was not offered, or says once more what it said first, so that a decision meets an equal
+    call, or says one thing for ever.
     """
     played = st.lists(replies(calls, 4), min_size=1, max_size=4).map(tuple)
     after_mail = played.map(lambda script: (READS_MAIL, *script))
@@ -75,7 +77,8 @@ def scripts(calls: st.SearchStrategy[tuple[str, str]]) -> st.SearchStrategy[tupl
         lambda text, times: Reply((("send", text),) * times), SOUND, st.integers(1, 2)
     )
     lured = st.builds(lambda sent, script: (READS_MAIL, sent, *script), sends, played)
-    kinds = (played, after_mail, lured, again, insisting)
+    searching = played.map(lambda script: (*SEARCHES, *script))
+    kinds = (searching, played, after_mail, lured, again, insisting)
     return st.integers(0, len(kinds) - 1).flatmap(kinds.__getitem__)
 
 

@@ -14,7 +14,7 @@ from app.policy.profile import Origin, ToolProfile
 from tests.support.turn.tools import READ
 from tests.turn.machine.drive import Recording
 from tests.turn.machine.house import GIVES_ACCESS, TOOLS, Policy
-from tests.turn.machine.kinds import ALONE, NAMES
+from tests.turn.machine.kinds import ALONE, NAMES, SEARCHES
 from tests.turn.machine.law import NOTHING
 from tests.turn.machine.people import GRANTED, Grant, Live
 from tests.turn.machine.runlog import Death, Moment
@@ -35,6 +35,7 @@ VERDICTS: Final = st.sampled_from(["approve", "approve", "approve", "edit", "den
 EDITS: Final = st.sampled_from(['{"n":3}', '{"n":1}', "{}", '{"m":[2],"n":4}'])
 WIDE: Final = GRANTED | GIVES_ACCESS
 Act = Callable[[st.DataObject], None]
+GRANTABLE: Final = ("send", "post")
 GRANT: Final = st.sampled_from(get_args(Live))
 Standing = tuple[str, Literal["session", "wide session", "ended"] | Live]
 STANDING: Final[st.SearchStrategy[Standing]] = st.one_of(
@@ -42,7 +43,7 @@ STANDING: Final[st.SearchStrategy[Standing]] = st.one_of(
         st.sampled_from(["stamp", "send", "share", "post"]),
         st.sampled_from(["session", "wide session", "ended"]),
     ),
-    st.tuples(st.sampled_from(["send", "post"]), GRANT),
+    st.tuples(st.sampled_from(GRANTABLE), GRANT),
 )
 
 
@@ -137,7 +138,7 @@ class RunRules(RuleBasedStateMachine):
             return [self.begin]
         acts: list[Act] = [self.consent, self.change_the_policy, self.change_the_recorder]
         if self.is_news:
-            deaths = 6 if self.undone() else 2
+            deaths = 6 if self.undone() or self.searches() else 2
             acts += [*[self.drive] * 6, *[self.drive_until_the_process_dies] * deaths]
         if self.undecided():
             acts += [*[self.decide] * 6, *[self.loosen_what_is_asked_about] * 3]
@@ -194,9 +195,14 @@ class RunRules(RuleBasedStateMachine):
         self.is_news = True
 
     def consent_to_what_is_asked_about(self, data: st.DataObject) -> None:
-        """A session approval answers an open request; meanwhile policy may forbid the tool."""
+        """A session approval answers an open request, with a grant or alone.
+
+        Meanwhile policy may forbid the tool, and the grant be taken back.
+        """
         tool = data.draw(self.cards(), "card").pending.tool_name
         self.approve_for_longer(tool, data.draw(st.sampled_from([NOTHING, WIDE]), "covered"))
+        if tool in GRANTABLE and data.draw(st.booleans(), "is granted"):
+            self.world.people.grants[tool] = Grant(f"grnt_{tool}", GRANTED, data.draw(GRANT))
         beyond = lowered(self.world.policy.required(tool) - READ)
         changes = [None, tightened("vetoed", tool), beyond]
         if (change := data.draw(st.sampled_from(changes), "change")) is not None:
@@ -239,6 +245,11 @@ class RunRules(RuleBasedStateMachine):
         """The cards whose decisions have had no effect."""
         cards = self.world.people.cards
         return [card for card in cards if card.said is not None and not self.world.is_used(card)]
+
+    def searches(self) -> bool:
+        """Whether the model will call again and again what it was not offered."""
+        kind = self.world.kind
+        return kind.hatch and kind.replies[: len(SEARCHES)] == SEARCHES
 
     def cards(self) -> st.SearchStrategy[Card]:
         """One of them."""
