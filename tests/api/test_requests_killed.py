@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from tests.support.loopback.mcp_server import Served
 
 pytestmark = [
+    pytest.mark.unmeasured,
     pytest.mark.asyncio(loop_scope="session"),
     pytest.mark.postgres,
     pytest.mark.fault,

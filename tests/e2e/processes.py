@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 COMMAND = (sys.executable, "-m", "app.cli")
-# Starts a program that is not measured: a server that is takes two thirds longer to start.
+# Starts a program that is not measured: what is takes two thirds longer to start.
 UNMEASURED = ("env", "-u", "COVERAGE_PROCESS_CONFIG")
 END_S = 60
 
@@ -26,7 +26,7 @@ END_S = 60
 class Place:
     """A folder in which commands run, and the settings they see beside it.
 
-    What runs to its end is measured; what is started, only where the tests are about it.
+    Nothing of it is measured but where the tests are about the commands.
     """
 
     folder: Path
@@ -43,9 +43,12 @@ class Place:
         """The words of a whole command line."""
         return ["env", f"TURNGATE_DATA_DIR={self.data}", *self.settings, *self.program, *words]
 
+    def _measured(self, *words: str) -> list[str]:
+        return [*(() if self.is_measured else UNMEASURED), *self.command(*words)]
+
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Run a command to its end."""
-        return self.run_words(self.command(*words))
+        return self.run_words(self._measured(*words))
 
     def run_words(self, words: list[str]) -> subprocess.CompletedProcess[str]:
         """Run a whole command line to its end."""
@@ -61,7 +64,7 @@ class Place:
     def start(self, *words: str) -> subprocess.Popen[str]:
         """Start a command; what it says is read by `ended`."""
         return subprocess.Popen(
-            [*(() if self.is_measured else UNMEASURED), *self.command(*words)],
+            self._measured(*words),
             cwd=self.folder,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -13,7 +13,7 @@ from tests.hostile.verdict import faults
 if TYPE_CHECKING:
     from tests.hostile.target import Target
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.unmeasured]
 
 NONE: frozenset[int] = frozenset()
 JSON = b"application/json"

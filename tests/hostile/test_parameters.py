@@ -14,7 +14,7 @@ from tests.hostile.verdict import ASTRAY, faults
 if TYPE_CHECKING:
     from tests.hostile.target import Target
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.unmeasured]
 
 GUARDED = [one for one in operations() if one.is_guarded]
 WITH_SEGMENTS = [one for one in GUARDED if one.segments]

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from app.log.records import RunRecord
     from app.store.open import Store
 
-pytestmark = [pytest.mark.postgres, pytest.mark.fault]
+pytestmark = [pytest.mark.postgres, pytest.mark.fault, pytest.mark.unmeasured]
 
 # A fact of no run, which a worker's process hears of beside it: runs/test_late_results.py.
 BESIDE = {"tool.answered_late"}
