@@ -70,6 +70,24 @@ async def test_a_registered_tool_that_writes_asks_and_runs_once_when_approved(
     assert [call.arguments for call in tools.calls] == [{"to": "a"}]
 
 
+async def test_the_time_a_person_takes_is_not_the_tools(store: Store, tenant: str) -> None:
+    """An hour passes while somebody decides; a call has a minute."""
+    tools = ToolServer([tool("pay", **WRITE)])
+    async with mcp_house(store, tenant, tools) as world:
+        await world.register()
+        alice = await world.house.person()
+        await world.house.agent(tools=["box__pay"])
+        run = await world.house.drive(await alice.run(JOB))
+        (asked,) = await world.house.pending(run)
+        await world.house.clock.let_pass(3600)
+        await alice.approve(asked)
+        run = await world.house.drive(run)
+        assert run.status == "completed"
+        (completed,) = await world.house.data(run, "tool.completed")
+        assert completed["tool"] == "box__pay"
+    assert [call.arguments for call in tools.calls] == [{"to": "a"}]
+
+
 async def test_an_unregistered_tool_taints_when_offered_and_asks_for_everything(
     store: Store, tenant: str
 ) -> None:

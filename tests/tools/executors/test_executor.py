@@ -25,6 +25,7 @@ from app.turn.ports import (
     ToolExecutor,
     WorkerScope,
 )
+from tests.support.clock import settle
 from tests.tools.played import FilesInMemory, FixedClock, invocation, result_of
 
 if TYPE_CHECKING:
@@ -192,6 +193,23 @@ async def test_a_call_that_takes_too_long_is_a_failed_result() -> None:
     outcome = await executor("slow", registry=registry, limit_s=0.0).execute(invocation("slow", {}))
     assert outcome.code == "tool_timeout"
     assert ended.is_set()
+
+
+async def test_the_time_of_a_call_begins_when_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever decides may take an hour: the tool has its minute after that."""
+
+    async def take_turns(_call: ToolInvocation, _workspace: Workspace) -> ToolOutcome:
+        await settle()
+        return answered({})
+
+    registry = ToolRegistry([replace(FILES_READ, name="own", body=take_turns)])
+    offered = executor("own", registry=registry)
+    loop = asyncio.get_running_loop()
+    an_hour_later = loop.time() + 3600
+    with monkeypatch.context() as clock:
+        clock.setattr(loop, "time", lambda: an_hour_later)
+        outcome = await offered.execute(invocation("own", {}))
+    assert outcome.code is None
 
 
 async def test_a_timeout_of_the_tools_own_is_not_taken_for_the_limit() -> None:
