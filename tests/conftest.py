@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 # The machine may be busy: how long an example takes says nothing.
 settings.register_profile("turngate", max_examples=60, deadline=None)
-# `pytest --hypothesis-profile=long` looks for longer.
+# `pytest --hypothesis-profile=long tests/turn/test_machine.py` looks for longer.
 settings.register_profile("long", max_examples=5000, deadline=None)
 settings.load_profile("turngate")
 

@@ -10,7 +10,8 @@ import pytest
 
 from tests.turn.machine.machines import LIFE, RunMachine, StaffedMachine, checks
 
-pytestmark = pytest.mark.unmeasured
+# With `--hypothesis-profile=long` it takes a quarter of an hour.
+pytestmark = [pytest.mark.unmeasured, pytest.mark.timeout(3600)]
 INVARIANTS = {f"I{number}" for number in range(1, 25)}
 
 TestRunMachine = RunMachine.TestCase

@@ -6,7 +6,8 @@ import pytest
 
 from tests.turn.machine.machines import LIFE, StaffedMachine
 
-pytestmark = pytest.mark.unmeasured
+# With `--hypothesis-profile=long` it takes a quarter of an hour.
+pytestmark = [pytest.mark.unmeasured, pytest.mark.timeout(3600)]
 
 TestStaffedMachine = StaffedMachine.TestCase
 TestStaffedMachine.settings = LIFE

@@ -86,10 +86,16 @@ async def test_a_miss_asks_among_the_tools_that_are_not_offered_and_no_others() 
     assert limit == 5
 
 
-async def test_the_very_tool_that_was_called_comes_first() -> None:
+@pytest.mark.parametrize(
+    ("called", "offered"), [(42, (42, 40, 41, 43, 44)), (47, (47, 40, 41, 42, 43))]
+)
+async def test_the_very_tool_that_was_called_comes_first(
+    called: int, offered: tuple[int, ...]
+) -> None:
+    """Five are offered, whether or not it is among the nearest five."""
     executor, _ = hatched(many(50), places=[0, 1, 2, 3, 4])
-    found = await executor.recover_unadvertised("crm__tool_42", {})
-    assert names(found) == [f"crm__tool_{at}" for at in (42, 40, 41, 43, 44)]
+    found = await executor.recover_unadvertised(f"crm__tool_{called}", {})
+    assert names(found) == [f"crm__tool_{at}" for at in offered]
 
 
 @pytest.mark.parametrize(("count", "name"), [(40, "find_customer"), (41, "__")])
