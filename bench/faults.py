@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tomllib
@@ -25,12 +24,13 @@ from queue import SimpleQueue
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
+from bench.copies import ROOT, compiled, copied
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from bench.played_fault import Played
 
-ROOT: Final = Path(__file__).parents[1]
 TABLES: Final = ROOT / "tests" / "turn" / "machine" / "faults"
 COPIED: Final = ("app", "bench", "tests", "pyproject.toml")
 MACHINES: Final = ("alone", "staffed")
@@ -73,26 +73,13 @@ def main(only: Sequence[str]) -> int:
         shares: SimpleQueue[Path] = SimpleQueue()
         count = len(os.sched_getaffinity(0))
         for core in range(count):
-            shares.put(_copied(Path(folder) / str(core)))
+            share = copied(Path(folder) / str(core), COPIED)
+            compiled(share, "app", "tests/support", "tests/turn/machine")
+            shares.put(share)
         with ThreadPoolExecutor(count) as pool:
             _require_sound(pool, shares, chosen)
             played = pool.map(lambda fault: _made(shares, fault), chosen)
             return _tell(zip(chosen, played, strict=True))
-
-
-def _copied(share: Path) -> Path:
-    share.mkdir()
-    for name in COPIED:
-        source = ROOT / name
-        if source.is_dir():
-            shutil.copytree(source, share / name, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            shutil.copy(source, share / name)
-    # A fault has the time stamp, and often the size, of the original: what is compiled of the
-    # program counts only for the very text that it was compiled from.
-    by_text = ("--invalidation-mode", "checked-hash", "app", "tests/support", "tests/turn/machine")
-    subprocess.run([sys.executable, "-m", "compileall", "-q", *by_text], cwd=share, check=True)
-    return share
 
 
 def _require_sound(pool: ThreadPoolExecutor, shares: SimpleQueue[Path], all_: list[Fault]) -> None:

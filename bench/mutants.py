@@ -14,7 +14,6 @@ from __future__ import annotations
 import ast
 import json
 import os
-import shutil
 import sqlite3
 import subprocess
 import sys
@@ -25,10 +24,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
+from bench.copies import ROOT, compiled, copied
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-ROOT: Final = Path(__file__).parents[1]
 CHOICE: Final = "mutants.toml"
 CONFIG: Final = "session.toml"
 SESSION: Final = "session.sqlite"
@@ -115,13 +115,7 @@ def main(only: tuple[str, ...]) -> int:
 
 def _copy(share: Path) -> None:
     """A copy of the tree, in which cosmic-ray finds the operator of ours."""
-    share.mkdir()
-    for name in COPIED:
-        source = ROOT / name
-        if source.is_dir():
-            shutil.copytree(source, share / name, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            shutil.copy(source, share / name)
+    copied(share, COPIED)
     found = share / "turngate_mutants-1.dist-info"
     found.mkdir()
     (found / "METADATA").write_text("Name: turngate-mutants\nVersion: 1\n")
@@ -131,21 +125,14 @@ def _copy(share: Path) -> None:
 
 
 def _compile(share: Path, suite: Suite) -> None:
-    """Compile the program and the tests ahead, which takes longer than most mutants live.
-
-    A mutant has the time stamp, and often the size, of the original: what is compiled of the
-    program counts only for the very text that it was compiled from.
-    """
-    by_text = ("-q", "--invalidation-mode", "checked-hash", "app")
-    _python(share, "compileall", *by_text)
-    _python(share, "pytest", "-q", "--collect-only", "-p", "no:cacheprovider", *suite.tests)
-
-
-def _python(share: Path, *command: str) -> None:
+    """Compile the program ahead, and its tests as pytest does."""
+    compiled(share, "app")
+    run = (sys.executable, "-m", "pytest", "-q", "--collect-only", "-p", "no:cacheprovider")
     environment = os.environ | {"PYTHONPATH": str(share)}  # noqa: TID251 - handed on, not read
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    run = (sys.executable, "-m", *command)
-    subprocess.run(run, cwd=share, env=environment, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        (*run, *suite.tests), cwd=share, env=environment, check=True, stdout=subprocess.DEVNULL
+    )
 
 
 def _made(suite: Suite, shares: list[Path], chosen: Mapping[str, Any]) -> Iterator[Mutant]:

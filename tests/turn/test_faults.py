@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bench.faults import MACHINES, ROOT, Fault, faults
+from bench.copies import ROOT
+from bench.faults import MACHINES, Fault, faults
 from tests.turn.machine import machines
 
 
